@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <semaphore.h>
 
 namespace {
 
@@ -129,20 +130,31 @@ template <class Fill> class Stream : public Workload {
 
 // ---- a chain: each job submits the next
 
-// Passed on from job to job.
-struct Link {
+// What all jobs of a chain share. The last one says so itself: a wait that is a job behind those queued before it would not
+// cover what these submit.
+struct Links {
     const entrant *table;
     void *pool;
-    uint32_t number, tasks;
+    uint32_t tasks;
+    sem_t done;
+};
+
+// Passed on from job to job.
+struct Link {
+    Links *links;
+    uint32_t number;
 };
 
 int link_run(void *payload, weft_worker *self) {
     auto *link = static_cast<Link *>(payload);
+    Links *links = link->links;
     uint32_t number = link->number;
     job_int(&number, self);
-    if (number + 1 == link->tasks) return 0;
-    Link next = {link->table, link->pool, number + 1, link->tasks};
-    return next.table->submit(next.pool, link_run, &next, sizeof next);
+    if (number + 1 == links->tasks) return sem_post(&links->done);
+    Link next = {links, number + 1};
+    int error = links->table->submit(links->pool, link_run, &next, sizeof next);
+    if (error != 0) sem_post(&links->done);
+    return error;
 }
 
 class Chain : public Stream<IntFill> {
@@ -151,7 +163,8 @@ class Chain : public Stream<IntFill> {
         int error;
         static void submit(void *arg) {
             auto *self = static_cast<Start *>(arg);
-            self->error = self->first.table->submit(self->first.pool, link_run, &self->first, sizeof self->first);
+            const Links *links = self->first.links;
+            self->error = links->table->submit(links->pool, link_run, &self->first, sizeof self->first);
         }
     };
 
@@ -160,12 +173,17 @@ class Chain : public Stream<IntFill> {
     size_t payload_max() const override { return sizeof(Link); }
 
     int run(const entrant &table, void *pool, uint64_t tasks) override {
-        Start start = {{&table, pool, 0, static_cast<uint32_t>(tasks)}, 0};
+        Links links = {&table, pool, static_cast<uint32_t>(tasks), {}};
+        if (sem_init(&links.done, 0, 0) != 0) return -1;
+        Start start = {{&links, 0}, 0};
         if (table.enter != nullptr)
             table.enter(pool, Start::submit, &start);
         else
             Start::submit(&start);
+        bool caller_runs = (table.flags & ENTRANT_CALLER_RUNS) != 0;                     // in its wait
+        while (start.error == 0 && !caller_runs && sem_wait(&links.done) != 0) continue; // a signal
         int waited = table.wait(pool);
+        sem_destroy(&links.done);
         return start.error != 0 ? start.error : waited;
     }
 };

@@ -48,8 +48,8 @@ pub unsafe extern "C" fn rayon_enter(this: *mut Pool, body: extern "C" fn(*mut c
         let both = both;
         (*both.0).scope = scope as *const rayon::Scope as *const c_void;
         body(both.1);
-        (*both.0).scope = std::ptr::null();
     });
+    (*this).scope = std::ptr::null(); // jobs may have spawned others until all had ended
 }
 
 unsafe fn spawn<const N: usize>(this: *mut Pool, job: Job, payload: *const u8, size: usize) {
