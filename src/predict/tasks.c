@@ -66,14 +66,15 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
 }
 
 /* For as long as a pause. Where a task lies there and nothing moves, there was nobody to wait for; the next time it looks on
- * the way, not only in the end, for each look takes the feeder's cache line away. */
+ * the way, not only in the end, for each look takes the feeder's cache line away. Where tasks came and none is left, the feeder
+ * runs its own, as in a wait for each of them: then pauses become longer. */
 void tasks_let_ahead(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     const struct lane *lane = seat->taken;
     uint32_t turn = 0;
-    uint64_t head = 0, backlog = 0;
+    uint64_t first = load_rlx(&lane->head), head = first, backlog = 0;
     bool is_still = false;
-    for (int left = TINY_PAUSES;; left--) {
+    for (uint32_t left = seat->tiny_pauses;; left--) {
         if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || mine->feeder_is_still)) {
             uint64_t head_now = load_rlx(&lane->head), now = lane_backlog(lane);
             is_still = backlog > 0 && now == backlog && head_now == head;
@@ -84,4 +85,8 @@ void tasks_let_ahead(struct weft_worker *seat) {
         find_take_turns(seat, &turn);
     }
     if (backlog > 0) mine->feeder_is_still = is_still;
+    if (is_still || head == first || backlog >= seat->pool->claim_max)
+        seat->tiny_pauses = TINY_PAUSES;
+    else if (backlog == 0 && seat->tiny_pauses < TINY_PAUSES * TINY_GROWN)
+        seat->tiny_pauses *= 2;
 }
