@@ -185,7 +185,7 @@ WEFT_API int weft_trace_stop(weft_pool *pool);
  * @param fd file descriptor to write to
  * @retval WEFT_OK written
  * @retval WEFT_EINVAL pool is NULL, or the descriptor cannot be written to
- * @threads Any thread, several at once, too.
+ * @threads Any thread, also several at once.
  */
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
 
@@ -195,7 +195,7 @@ WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
  * @param path the file, which is replaced
  * @retval WEFT_OK written
  * @retval WEFT_EINVAL pool or path is NULL, or the file cannot be written
- * @threads Any thread, several at once, too.
+ * @threads Any thread, also several at once.
  */
 WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
 

@@ -139,8 +139,8 @@ typedef struct weft_object {
  * @param type how the object is moved, run and destroyed; need not outlive the call
  * @param object passed to `move`
  * @retval WEFT_OK queued
- * @retval WEFT_EINVAL type, its run or object is NULL, its size is too large, or as in weft_submit; the other codes are
- *     weft_submit's, too
+ * @retval WEFT_EINVAL type, its run or object is NULL, its size is too large, or as in weft_submit; the other codes as
+ *     in weft_submit
  * @threads Any thread.
  */
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
