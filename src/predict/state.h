@@ -11,6 +11,7 @@ struct predict_seat {
     ATOMIC(uint64_t) claim_seen; /* the poller's: claim_mark of this seat's claim when it last looked */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
     uint32_t shorts;             /* how sure it is that tasks are short */
+    int doubled;                 /* tasks.c: how often its pause before a look at the lane it took from has doubled */
     bool feeder_is_still;        /* tasks.c: who fed the lane it took from submitted one tiny task and waited */
     uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
     bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */

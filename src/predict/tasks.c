@@ -9,6 +9,7 @@
 #ifndef STILL_PAUSES
 #define STILL_PAUSES 8 /* in which who submits tiny tasks has submitted another, or taken its own */
 #endif
+#define DOUBLED_MAX 3 /* doublings of TINY_PAUSES */
 #define SHORT_MAX 64u
 #define SHORT_LOST 2u /* by one task that was not short; some were preempted */
 #ifndef TIMED_TRUST
@@ -74,7 +75,7 @@ void tasks_let_ahead(struct weft_worker *seat) {
     uint32_t turn = 0;
     uint64_t first = load_rlx(&lane->head), head = first, backlog = 0;
     bool is_still = false;
-    for (uint32_t left = seat->tiny_pauses;; left--) {
+    for (int left = TINY_PAUSES << mine->doubled;; left--) {
         if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || mine->feeder_is_still)) {
             uint64_t head_now = load_rlx(&lane->head), now = lane_backlog(lane);
             is_still = backlog > 0 && now == backlog && head_now == head;
@@ -86,7 +87,7 @@ void tasks_let_ahead(struct weft_worker *seat) {
     }
     if (backlog > 0) mine->feeder_is_still = is_still;
     if (is_still || head == first || backlog >= seat->pool->claim_max)
-        seat->tiny_pauses = TINY_PAUSES;
-    else if (backlog == 0 && seat->tiny_pauses < TINY_PAUSES * TINY_GROWN)
-        seat->tiny_pauses *= 2;
+        mine->doubled = 0;
+    else if (backlog == 0 && mine->doubled < DOUBLED_MAX)
+        mine->doubled++;
 }

@@ -75,8 +75,8 @@ void find_take_turns(const struct weft_worker *seat, uint32_t *turn) {
 }
 
 void find_pause(const struct weft_worker *seat, uint32_t *turn) {
-    uint32_t pauses = load_rlx(&seat->pool->tiny) ? seat->tiny_pauses : 1;
-    for (uint32_t i = 0; i < pauses; i++) {
+    int pauses = load_rlx(&seat->pool->tiny) ? TINY_PAUSES : 1;
+    for (int i = 0; i < pauses; i++) {
         os_pause();
         find_take_turns(seat, turn);
     }
