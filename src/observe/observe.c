@@ -116,7 +116,7 @@ static NOINLINE void record_claim(struct weft_worker *seat, uint64_t now) {
 /* When the task begins. Each task of a claim begins when the one before it ends, so one reading of the clock serves both. */
 static uint64_t task_begins(const struct weft_worker *self) {
     const struct observe_seat *own = observe_of(self);
-    bool is_of_claim = self->frame->unflushed > 0 && own->claims_seen == self->claims; /* not so for the first one that helps */
+    bool is_of_claim = self->frame->unflushed > 0 && own->claims_seen == self->claims; /* not the first that helps */
     bool follows = is_of_claim && own->task_end > load_rlx(&observe_of_pool(self->pool)->trace.since);
     return follows ? own->task_end : os_ticks();
 }
