@@ -1,13 +1,14 @@
-/* shelf.h: a view whose jobs can be put by: while it is paused, and while a destroy that may yet be refused waits.
+/* shelf.h: a view whose jobs can be set aside: while it is paused, and while a destroy waits that may still be refused.
  *
- * Destroy drops what has not started. But called in a task, on whatever thread, it may turn out that a job of the view waits
- * for that very task: then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied,
- * and dropped when it has succeeded; after a refusal they go back into the queue: a permit for each, and whatever comes up,
- * permit or job, is exchanged for the oldest that is put by. So they start in their order.
+ * Destroy drops the jobs that have not started. But a destroy called in a task, on whatever thread, may find that a job of
+ * the view waits for that very task. Then it is refused, and nothing may be lost. So jobs that come up for running meanwhile
+ * are copied and set aside, and dropped once the destroy has succeeded. After a refusal they go back into the queue as
+ * permits, one for each job. Whatever comes up then, permit or job, is exchanged for the oldest job set aside. So jobs start
+ * in their order.
  *
- * Without memory to put a job by, its thread waits with it while the view is paused, and runs it where a destroy waits.
+ * Without memory to set a job aside, its thread waits with it while the view is paused, and runs it if a destroy waits.
  *
- * Included by one source file of a host, as view.h. */
+ * One source file of a host includes this, as view.h. */
 #ifndef WEFT_ADAPTERS_SHELF_H
 #define WEFT_ADAPTERS_SHELF_H
 
@@ -21,7 +22,7 @@
 
 typedef struct shelf_view shelf_view;
 
-/* What a job's payload begins with. */
+/* The beginning of each job's payload. */
 typedef struct shelf_job {
     shelf_view *home;
     uint32_t size; /* of the payload; 0: a permit */
@@ -36,24 +37,24 @@ typedef struct shelf_copy {
 enum shelf_stage {
     SHELF_OPEN,
     SHELF_CLOSING, /* a destroy waits that may be refused */
-    SHELF_ENDED    /* one waits that will not be, or has waited */
+    SHELF_ENDED    /* a destroy waits that will not be refused, or has waited */
 };
 
 struct shelf_view {
     view view;
-    void (*run)(shelf_job *job, weft_worker *self); /* or drops it, at SHELF_ENDED; self may be NULL */
-    pthread_mutex_t lock;                           /* for what follows; the atomic ones are changed under it */
+    void (*run)(shelf_job *job, weft_worker *self); /* at SHELF_ENDED it drops the job; self may be NULL */
+    pthread_mutex_t lock;                           /* for what follows; the atomic fields are changed under it */
     pthread_cond_t changed;
     atomic_int stage;
-    atomic_bool asks; /* who comes up must ask what to run */
+    atomic_bool asks; /* a thread that comes up must ask what to run */
     bool is_paused;
-    unsigned releases; /* how often the permits of jobs put by have all been sent */
+    unsigned releases; /* how many times all permits of the jobs set aside have been sent */
     unsigned loose;    /* jobs whose permits are being sent */
-    unsigned waits;    /* threads that sleep for a change: in shelf_wait, or the adapter's */
+    unsigned waits;    /* threads that sleep for a change: in shelf_wait, or in the adapter */
     shelf_copy *first, **end;
 };
 
-/* After the view was opened. */
+/* Call it after the view was opened. */
 static inline void shelf_furnish(shelf_view *k, void (*run)(shelf_job *job, weft_worker *self)) {
     k->run = run;
     k->end = &k->first;
@@ -61,7 +62,7 @@ static inline void shelf_furnish(shelf_view *k, void (*run)(shelf_job *job, weft
     pthread_cond_init(&k->changed, NULL);
 }
 
-/* ---- putting by; all with the lock held ----------------------------------------------------------------------------- */
+/* ---- setting aside; all with the lock held -------------------------------------------------------------------------- */
 
 static inline bool shelf_holds(shelf_view *k) {
     const int stage = atomic_load(&k->stage);
@@ -79,7 +80,7 @@ static inline bool shelf_push(shelf_view *k, const shelf_job *job) {
     return true;
 }
 
-/* The oldest, which is the caller's now, or NULL. */
+/* Takes the oldest job, which is the caller's now. NULL: there is none. */
 static inline shelf_job *shelf_pop(shelf_view *k) {
     shelf_copy *oldest = k->first;
     if (oldest == NULL) return NULL;
@@ -90,7 +91,7 @@ static inline shelf_job *shelf_pop(shelf_view *k) {
 
 static inline void shelf_free(shelf_job *job) { free((char *)job - offsetof(shelf_copy, job)); }
 
-/* After any change: what others go by. */
+/* Call it after any change: updates `asks` and wakes the sleepers. */
 static inline void shelf_tell(shelf_view *k) {
     atomic_store(&k->asks, shelf_holds(k) || k->first != NULL);
     pthread_cond_broadcast(&k->changed);
@@ -98,7 +99,7 @@ static inline void shelf_tell(shelf_view *k) {
 
 /* ---- what a worker runs ------------------------------------------------------------------------------------------- */
 
-/* What runs in the place of the job that has come up: itself, an older one, or NULL for nothing. */
+/* What runs in the place of the job that has come up: the job itself, an older one, or NULL for nothing. */
 static inline shelf_job *shelf_choose(shelf_view *k, shelf_job *mine) {
     const bool is_permit = mine->size == 0;
     bool is_kept = false;
@@ -124,7 +125,7 @@ static int shelf_run(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* `job` and what lies behind it is copied, `size` bytes in all. As view_submit. */
+/* Copies `job` and what lies behind it, `size` bytes in all. Returns as view_submit. */
 static inline int shelf_submit(shelf_view *k, shelf_job *job, size_t size) {
     job->home = k;
     job->size = (uint32_t)size;
@@ -133,7 +134,8 @@ static inline int shelf_submit(shelf_view *k, shelf_job *job, size_t size) {
 
 /* ---- letting go --------------------------------------------------------------------------------------------------- */
 
-/* With the lock held: how many permits are to be sent for what is put by, none while it must stay: shelf_send. */
+/* How many permits to send (shelf_send) for the jobs set aside; none while they must stay there. Call it with the lock
+ * held. */
 static inline unsigned shelf_release(shelf_view *k) {
     unsigned permits = 0;
     if (!shelf_holds(k)) {
@@ -144,7 +146,8 @@ static inline unsigned shelf_release(shelf_view *k) {
     return permits;
 }
 
-/* Without it: where few tasks may wait, a permit waits for workers to start others, or runs here. So it does without memory. */
+/* Sends permits. Call it without the lock: if only few tasks may wait, a submission waits for workers to start others, or
+ * runs the permit here. So it needs no memory. */
 static inline void shelf_send(shelf_view *k, unsigned permits) {
     shelf_job permit = {.home = k};
     if (permits == 0) return;
@@ -167,14 +170,14 @@ static inline void shelf_pause(shelf_view *k, bool is_paused) {
 
 /* ---- waiting, and the end ----------------------------------------------------------------------------------------- */
 
-/* With the lock held, after a view_wait: has every job finished that was there when `releases` was read? A permit sent
- * during that wait may have come too late for it, and its job may still run. Then `loose` or `releases` says so. */
+/* Has every job finished that was there when `releases` was read? Call it with the lock held, after a view_wait. A permit
+ * sent during that wait may have come too late for it, and its job may still run. Then `loose` or `releases` says so. */
 static inline bool shelf_is_done(shelf_view *k, unsigned releases) {
     if (atomic_load(&k->stage) == SHELF_ENDED) return true;
     return k->first == NULL && k->loose == 0 && k->releases == releases;
 }
 
-/* With the lock held: while jobs must stay put by, or their permits are being sent. */
+/* Sleeps while jobs must stay set aside, or their permits are being sent. Call it with the lock held. */
 static inline void shelf_sleep(shelf_view *k) {
     if (!(shelf_holds(k) && k->first != NULL) && k->loose == 0) return;
     (void)view_sleep_begin();
@@ -182,12 +185,12 @@ static inline void shelf_sleep(shelf_view *k) {
     view_sleep_end();
 }
 
-/* With the lock held: one of `waits` goes, and touches nothing of this any more once it has given up the lock. */
+/* Ends one of `waits`. Call it with the lock held; after giving up the lock, the caller touches nothing of the view. */
 static inline void shelf_leave(shelf_view *k) {
     if (--k->waits == 0) pthread_cond_broadcast(&k->changed);
 }
 
-/* Until every job has finished, those put by too; as view_wait. */
+/* Waits until every job has finished, including those set aside. Returns as view_wait. */
 static inline int shelf_wait(shelf_view *k) {
     int error = view_check(&k->view);
     if (error != 0) return error;
@@ -219,7 +222,7 @@ static inline void shelf_enter(shelf_view *k, enum shelf_stage stage) {
     shelf_send(k, permits);
 }
 
-/* At SHELF_ENDED, after the last job: `run` drops those put by. Then until nobody of `waits` is left. */
+/* At SHELF_ENDED, after the last job: has `run` drop the jobs set aside, then waits until `waits` is 0. */
 static inline void shelf_drop(shelf_view *k) {
     pthread_mutex_lock(&k->lock);
     for (shelf_job *job; (job = shelf_pop(k)) != NULL;) {
@@ -234,13 +237,13 @@ static inline void shelf_drop(shelf_view *k) {
     pthread_mutex_destroy(&k->lock);
 }
 
-/* In a forked child, where nobody runs jobs and the lock may be held for ever. */
+/* For a forked child, where nobody runs jobs and the lock may be held for ever. */
 static inline int shelf_close_forked(shelf_view *k, void (*data_free)(void *)) {
     for (shelf_job *job; (job = shelf_pop(k)) != NULL;) shelf_free(job);
     return view_close(&k->view, data_free);
 }
 
-/* The first half of shelf_close, the one that may be refused: until the last job has ended, or -EINVAL in a forked child. */
+/* The first half of shelf_close, which may be refused: waits until the last job has ended. -EINVAL in a forked child. */
 static inline int shelf_quiet(shelf_view *k, bool drops) {
     int error = view_check(&k->view);
     if (error != 0) return error;
@@ -250,19 +253,19 @@ static inline int shelf_quiet(shelf_view *k, bool drops) {
     return error;
 }
 
-/* The second: after shelf_quiet, unless that was refused. */
+/* The second half: after shelf_quiet, unless that was refused. */
 static inline int shelf_end(shelf_view *k, int quiet, void (*data_free)(void *)) {
     if (quiet != 0) return shelf_close_forked(k, data_free);
     pthread_mutex_lock(&k->lock);
     shelf_sleep(k);
     pthread_mutex_unlock(&k->lock);
-    (void)view_wait(&k->view); /* permits that found nothing any more */
+    (void)view_wait(&k->view); /* for permits that found no job */
     shelf_drop(k);
     return view_close(&k->view, data_free);
 }
 
-/* As view_close. `drops`: what has not started is handed to `run` at SHELF_ENDED, which drops it; else it has run. After a
- * refusal every job is there as before. */
+/* As view_close. `drops`: jobs that have not started go to `run` at SHELF_ENDED, which drops them; otherwise they run. After
+ * a refusal every job is there as before. */
 static inline int shelf_close(shelf_view *k, bool drops, void (*data_free)(void *)) {
     const int error = shelf_quiet(k, drops);
     return view_is_refusal(error) ? error : shelf_end(k, error, data_free);

@@ -1,12 +1,12 @@
 /* view.h: what the adapters share: a host's pool as a view of a weft pool.
  *
- * A view has the host's jobs in a group of its own and, where VIEW_HAS_DATA is defined, its own pointer for each thread that
- * runs them. It has as many threads of its own as the host asks for: a host's jobs may block on each other. With
- * WEFT_VIEW_SHARED defined, a host that asks for at least as many threads as the process's pool has gets that pool's threads;
- * one that asks for fewer still gets its own, so that no more of its jobs run at once than it said. The pool's threads run a
- * view's jobs, never one that waits, unless it asks for anybody's tasks (WEFT_HELP_ANY).
+ * A view has a group of its own for the host's jobs and, if VIEW_HAS_DATA is defined, a pointer of its own for each thread
+ * that runs them. It has as many threads of its own as the host asks for, because a host's jobs may block on each other.
+ * With WEFT_VIEW_SHARED defined, a host that asks for at least as many threads as the process's pool has gets that pool's
+ * threads. A host that asks for fewer still gets its own, so that no more of its jobs run at once than it said. Only the
+ * pool's threads run a view's jobs; a thread that waits does not, unless it asks for anybody's tasks (WEFT_HELP_ANY).
  *
- * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
+ * One source file of a host includes this and is compiled with the host; it needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
 #define WEFT_ADAPTERS_VIEW_H
 
@@ -19,11 +19,11 @@ typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
 #ifdef VIEW_HAS_DATA
-    void **data; /* VIEW_PLACES, by worker index; each written by its worker alone */
+    void **data; /* VIEW_PLACES, by worker index; only its worker writes each */
 #endif
 } view;
 
-/* Every worker and spare has one, and threads from outside while there are not too many. */
+/* Every worker and spare has a place; outside threads have one while they are not too many. */
 #define VIEW_PLACES (2 * WEFT_WORKERS_MAX)
 
 /* 0 or a negative errno value. */
@@ -38,7 +38,7 @@ static inline int view_error(int error) {
     }
 }
 
-/* After the pool is there: the view's own part. */
+/* Makes the view's own part, once there is a pool. */
 static inline int view_furnish(view *v) {
     v->group = (weft_group)WEFT_GROUP_INIT;
 #ifdef VIEW_HAS_DATA
@@ -69,8 +69,8 @@ static inline unsigned view_default_threads(void) {
 }
 #endif
 
-/* A view on the process's pool, if that is wanted, for a host that asks for as many threads as that has or more. 0, a
- * negative errno value, or 1: it is not, or the host asks for fewer. */
+/* Opens a view on the process's pool, if that is wanted, for a host that asks for at least as many threads as that pool has.
+ * 0; a negative errno value; or 1: it is not wanted, or the host asks for fewer. */
 static inline int view_open_shared(view *v, unsigned threads) {
 #ifndef WEFT_VIEW_SHARED
     (void)v;
@@ -86,7 +86,7 @@ static inline int view_open_shared(view *v, unsigned threads) {
     return 1;
 }
 
-/* Threads of a view's own, for view_open_with. */
+/* Fills in a configuration for threads of a view's own, for view_open_with. */
 static inline void view_own_threads(weft_config *config, unsigned threads, const char *name) {
     weft_config_init(config);
     config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
@@ -95,7 +95,7 @@ static inline void view_own_threads(weft_config *config, unsigned threads, const
     config->flags = WEFT_POOL_NO_HELP;
 }
 
-/* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
+/* Opens a view for a host that asks for `threads` > 0; threads of its own get `name`. 0 or a negative errno value. */
 static inline int view_open(view *v, unsigned threads, const char *name) {
     weft_config config;
     int error = view_open_shared(v, threads);
@@ -105,8 +105,7 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
 }
 
 #ifdef VIEW_HAS_DATA
-/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for, and for
- * self NULL. */
+/* The running worker's pointer in this view, NULL at first. Returns NULL for a thread without a place, and for self NULL. */
 static inline void **view_data(const view *v, weft_worker *self) {
     return self != NULL && weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
 }
@@ -116,8 +115,8 @@ static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t s
     return view_error(weft_submit(v->pool, &v->group, fn, payload, size));
 }
 
-/* Before a sleep for what jobs do, in a function of a host that may be called in a task of some weft pool: another thread
- * stands in. false: none could, so that a sleep may be for ever. Each begin needs an end. */
+/* Call it before a sleep that waits for jobs, in a function of the host that may be called in a task of some weft pool:
+ * another thread stands in. false: none could, so the sleep may last for ever. Each begin needs an end. */
 static inline int view_sleep_begin(void) {
     weft_worker *self = weft_worker_here();
     return self == NULL || weft_block_begin(self) == WEFT_OK;
@@ -127,30 +126,30 @@ static inline void view_sleep_end(void) {
     if (self != NULL) weft_block_end(self);
 }
 
-/* Until every job of the view has finished; -EDEADLK from one of them. */
+/* Waits until every job of the view has finished. -EDEADLK: called from one of them. */
 static inline int view_wait(view *v) { return view_error(weft_group_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
 
 /* Errors after which nothing has happened and the view is as it was. */
 static inline int view_is_refusal(int error) { return error == -EDEADLK || error == -ENOMEM || error == -EAGAIN; }
 
-/* For functions of hosts that cannot tell an error: whether to try again. Without memory, or a place for the
- * calling thread, jobs run and end all the same, and who called relies on that. */
+/* For a host's functions that cannot return an error: whether to try again. Without memory, or a place for the calling
+ * thread, jobs still run and end, and the caller relies on that. */
 static inline int view_tries_again(int error) {
     if (error != -ENOMEM && error != -EAGAIN) return 0;
     (void)sched_yield();
     return 1;
 }
 
-/* Whether a wait would fail at once: 0; a refusal, though -EDEADLK may also come while it waits; -EINVAL in a forked
- * child. */
+/* Whether a wait would fail at once. 0: it would not, though -EDEADLK may still come while it waits; a refusal; -EINVAL: in
+ * a forked child. */
 static inline int view_check(view *v) {
     int error = weft_group_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 1);
     return error == WEFT_ETIMEDOUT ? 0 : view_error(error);
 }
 
-/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of
- * the view, or one that such a job waits for; -ENOMEM, -EAGAIN: the calling thread finds no place in the pool. Then nothing
- * has happened. */
+/* Waits, passes each pointer that a job has set to data_free (may be NULL), and gives the threads back. -EDEADLK: called
+ * from a job of the view, or from one that such a job waits for. -ENOMEM, -EAGAIN: the calling thread finds no place in the
+ * pool. On these errors nothing has happened. */
 static inline int view_close(view *v, void (*data_free)(void *)) {
     int error = view_wait(v);
     if (view_is_refusal(error)) return error;
@@ -167,7 +166,7 @@ static inline int view_close(view *v, void (*data_free)(void *)) {
     return 0;
 }
 
-/* As view_close, but for want of memory or a place it waits. */
+/* As view_close, but waits if there is no memory or no place. */
 static inline int view_close_in_time(view *v) {
     int error;
     while (view_tries_again(error = view_close(v, NULL))) {}

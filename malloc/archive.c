@@ -1,5 +1,6 @@
-/* archive.c: what libweft-malloc.a needs beside the shared form. In a C library's archive these two are in one object with malloc: a
- * program that calls one would pull in that object, and the linker would find each function twice. */
+/* archive.c: what libweft-malloc.a has and the shared library need not have. In a C library's archive these two functions
+ * are in one object with malloc: a program that called one would pull in that object, and the linker would find each
+ * function twice. */
 #include "malloc_internal.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 int mallopt(int param, int value);
 int malloc_info(int options, FILE *stream);
 
-/* Nothing is tuned here. 1 means success: a program could do nothing about a refusal. */
+/* There is nothing to tune. 1 means success: a program could do nothing about a refusal. */
 EXPORT int mallopt(int param, int value) {
     (void)param, (void)value;
     return 1;

@@ -1,6 +1,6 @@
 /* malloc.c: the C library's allocation functions, served by weft's heap. See docs/howto/malloc.md.
  *
- * What each function does in the odd cases, and what it leaves in errno, is glibc's (2.36); tests/malloc/table.c has them
+ * In odd cases each function does what glibc's (2.36) does, and leaves the same in errno; tests/malloc/table.c has the cases
  * one by one. Nothing here allocates, prints, or looks symbols up. */
 #include "heap/heap_rest.h"
 #include "malloc_internal.h"
@@ -47,7 +47,8 @@ EXPORT void free(void *block) { weft_free(block); }
 
 EXPORT void *calloc(size_t count, size_t size) { return checked(weft_alloc_zeroed(count, size)); }
 
-/* A block stayed where it was though it was to become less than half: for want of memory. Its free tells the new size then. */
+/* A block that should have shrunk to less than half stayed in place for want of memory. Its free will then name the new
+ * size. */
 static atomic_bool any_stayed;
 
 static void free_of_size(void *block, size_t size) {
@@ -57,7 +58,7 @@ static void free_of_size(void *block, size_t size) {
         weft_free_sized(block, size);
 }
 
-/* Size 0 ends the block's life and is no error, unless there was no block. */
+/* Size 0 frees the block and is no error, unless there was no block. */
 EXPORT void *realloc(void *block, size_t size) {
     if (UNLIKELY(size == 0 && block != NULL)) {
         weft_free(block);
@@ -67,7 +68,7 @@ EXPORT void *realloc(void *block, size_t size) {
     if (LIKELY(resized != NULL)) return resized;
     if (block == NULL || size > weft_usable_size(block)) return no_memory();
     atomic_store_explicit(&any_stayed, true, memory_order_relaxed);
-    return block; /* programs take it that less is never too much */
+    return block; /* programs assume that shrinking never fails */
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size) {
@@ -76,7 +77,7 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size) {
     return realloc(block, bytes);
 }
 
-/* An alignment that is no power of two is rounded up to one. */
+/* Rounds an alignment that is not a power of two up to one. */
 static void *aligned(size_t alignment, size_t size) {
     if (alignment <= ALIGNMENT) return malloc(size);
     if (alignment > SIZE_MAX / 2 + 1) {
@@ -111,7 +112,7 @@ EXPORT void *pvalloc(size_t size) {
 
 EXPORT size_t malloc_usable_size(void *block) { return weft_usable_size(block); }
 
-/* The top that `pad` keeps is glibc's own idea. */
+/* `pad` is ignored: it concerns the top of glibc's heap. */
 EXPORT int malloc_trim(size_t pad) {
     (void)pad;
     int saved = errno;
@@ -120,7 +121,7 @@ EXPORT int malloc_trim(size_t pad) {
     return released;
 }
 
-/* C23's. */
+/* C23. */
 EXPORT void free_sized(void *block, size_t size) { free_of_size(block, size); }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
@@ -130,7 +131,7 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
 
 /* ---- glibc's own names -------------------------------------------------------------------------------------------- */
 
-/* Programs with a malloc of their own in front call these; what one gives may go to the other's free. */
+/* Programs that put a malloc of their own in front call these. A block from one may go to the other's free. */
 #define LIBC(function) __asm__("__libc_" #function) __attribute__((alias(#function), visibility("default")))
 void *libc_malloc(size_t size) LIBC(malloc);
 void libc_free(void *block) LIBC(free);
@@ -140,15 +141,16 @@ void *libc_memalign(size_t alignment, size_t size) LIBC(memalign);
 void *libc_valloc(size_t size) LIBC(valloc);
 void *libc_pvalloc(size_t size) LIBC(pvalloc);
 
-/* Programs linked before glibc 2.26 may call it. */
+/* Programs linked before glibc 2.26 may call cfree. */
 void libc_cfree(void *block) __asm__("cfree") __attribute__((alias("free"), visibility("default")));
 
 /* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
 
-/* libweft-malloc.a has none: those of a C++ runtime's archive ask malloc, throw and catch, and give way to the program's. */
+/* libweft-malloc.a has none. The operators in a C++ runtime's archive call malloc, throw and catch, and give way to the
+ * program's. */
 #ifndef WEFT_ARCHIVE
 
-/* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */
+/* The most used forms. The others, and what happens without memory, are in operators.cpp. */
 void *new_one(size_t size) __asm__("_Znwm");
 void *new_array(size_t size) __asm__("_Znam");
 void delete_one(void *block) __asm__("_ZdlPv");

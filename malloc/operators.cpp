@@ -1,9 +1,10 @@
-// operators.cpp: C++'s operators new and delete, but for the plain forms, which malloc.c has. See docs/howto/malloc.md.
+// operators.cpp: C++'s operators new and delete, except for the plain forms, which are in malloc.c. See
+// docs/howto/malloc.md.
 //
-// The library needs no C++ runtime: what it uses of one is weak, and called only when memory has run out, in a process that
-// has one. A runtime that came later, by dlopen, is looked for then: it may be visible to its library alone, and catches
-// in our place, since what would let us was not there when we were loaded. Without one, an allocation that cannot be served
-// ends the process.
+// The library needs no C++ runtime: it refers to one by weak symbols, and calls it only when memory has run out, in a
+// process that has one. If a runtime was loaded later, by dlopen, it is looked up then. It may be visible only to its own
+// library, and it has to catch exceptions in our place, because our code to catch them was not bound when we were loaded.
+// Without a runtime, an allocation that cannot be served ends the process.
 #include "malloc_internal.h"
 
 #include <cstdlib>
@@ -21,7 +22,7 @@ using alignment = std::align_val_t;
 
 namespace {
 
-// NULL: there is no such thing in the process.
+// NULL: the process has no such function.
 template <class Function> Function late(const char *name) {
     static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
     for (const char *runtime : runtimes) {
@@ -45,7 +46,7 @@ std::new_handler handler_now() {
 
 void *get(size bytes, size align) { return align == 0 ? weft_alloc(bytes) : weft_alloc_aligned(align, bytes); }
 
-// What the standard asks for: the handler makes room, or throws; without a handler, std::bad_alloc.
+// As the standard requires: the handler makes room or throws; without a handler this throws std::bad_alloc.
 NOINLINE void *get_slow(size bytes, size align) {
     for (;;) {
         std::new_handler handler = handler_now();
@@ -56,7 +57,7 @@ NOINLINE void *get_slow(size bytes, size align) {
     }
 }
 
-// The runtime's own asks ours, and catches.
+// The runtime's own nothrow form calls our operator new, and catches what it throws.
 void *try_late(size bytes, size align) {
     if (align == 0) {
         auto plain = late<void *(*)(size, const std::nothrow_t &)>("_ZnwmRKSt9nothrow_t");
@@ -95,11 +96,11 @@ inline void *get_or_null(size bytes, alignment align) noexcept {
 
 void *operators_new_slow(size_t bytes) { return get_slow(bytes, 0); }
 
-// ---- where the program has its own -------------------------------------------------------------------------------------
+// ---- if the program has its own ----------------------------------------------------------------------------------------
 
-// As the standard has it, a form that the program has not replaced asks one that it may have. Calls of operators in this file
-// go through the linker's names, so to the program's; where the plain ones are ours, the forms used most do not ask.
-// Until they have been compared all forms ask: a library's constructor may run before.
+// The standard says that a form that the program has not replaced calls one that it may have replaced. Calls of operators in
+// this file go through the linker's names, and so to the program's. If the plain ones are ours, the most used forms skip
+// that call. Until they have been compared, all forms make it: a library's constructor may run before.
 bool operators_new_is_replaced = true, operators_delete_is_replaced = true;
 
 void *operators_new_used(size_t bytes) { return ::operator new(bytes); }
@@ -110,9 +111,9 @@ OURS void *operators_new_aligned(size bytes, alignment align) noexcept(false) __
 
 namespace {
 
-bool plain_is_replaced = true, aligned_is_replaced = true; // operator new alone, and that to an alignment
+bool plain_is_replaced = true, aligned_is_replaced = true; // operator new alone, and its aligned form
 
-// Of which the compiler knows nothing: it takes it that two functions are at two addresses.
+// The asm hides the value from the compiler, which assumes that two functions have different addresses.
 template <class Function> bool is_ours(Function used, Function ours) {
     __asm__("" : "+r"(used));
     return used == ours;

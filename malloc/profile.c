@@ -1,7 +1,7 @@
-/* profile.c: who holds the program's memory, where the environment asks for it. See docs/howto/heap-profile.md.
+/* profile.c: profiles who holds the program's memory, if the environment asks for it. See docs/howto/heap-profile.md.
  *
- * A process writes its profile when it ends, unless there is nothing in it, and whenever a signal comes, into files that bear its
- * number: children have the same environment. */
+ * A process writes its profile when it ends, unless it is empty, and on each signal, into files named after the process's
+ * number: child processes have the same environment. */
 #include "malloc_internal.h"
 #include "profile/profile.h"
 
@@ -14,10 +14,10 @@
 static char wished_path[PATH_MAX]; /* a copy: programs write their titles over the environment */
 
 static struct {
-    const char *path; /* NULL: none is wished */
+    const char *path; /* NULL: no profile is asked for */
     uint32_t form;
     weft_heap_profile_config config;
-    atomic_uint signals; /* that came */
+    atomic_uint signals; /* how many came */
 } wish = {.config = {.struct_size = sizeof wish.config}};
 
 bool profile_path_parse(const char *value) {
@@ -50,7 +50,7 @@ bool profile_begin(void) {
     return false;
 }
 
-/* signal: its number among those that came; 0: the process ends. */
+/* signal: the number of the signal among those that came; 0: the process ends. */
 static void write_now(unsigned signal) {
     char path[PATH_MAX];
     struct text text = {.size = sizeof path, .fd = TEXT_TO_MEMORY};

@@ -1,6 +1,6 @@
-/* report.c: the heap's counts in words, and the environment that asks for them. See docs/howto/malloc.md.
+/* report.c: prints the heap's counts, and reads the environment that asks for them. See docs/howto/malloc.md.
  *
- * The environment is read once, when the library is loaded. Blocks are served before that, too, by the defaults. */
+ * The environment is read once, when the library is loaded. Blocks are served before that, too, with the defaults. */
 #include "malloc_internal.h"
 #include "os/os.h"
 
@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the counts in words ------------------------------------------------------------------------------------------ */
+/* ---- the counts as text ------------------------------------------------------------------------------------------- */
 
-#define TEXT_BYTES (1u << 17) /* written at once: other processes may append to the same file */
+#define TEXT_BYTES (1u << 17) /* written by one call, because other processes may append to the same file */
 
-/* With two digits after the point. */
+/* Writes two digits after the point. */
 static void put_ratio(struct text *text, double value) {
     uint64_t hundredths = (uint64_t)(value * 100 + 0.5);
     text_put(text, "  ");
@@ -40,7 +40,7 @@ static void put_line(struct text *text, const char *name, uint64_t value) {
     text_put(text, "\n");
 }
 
-/* The slabs that refills took, by source. */
+/* How many slabs refills took, from all sources. */
 static uint64_t slabs_taken(const weft_heap_counts *counts) {
     return counts->from_pool_count + counts->from_list_count + counts->from_lru_count + counts->from_orphans_count +
            counts->from_depot_count + counts->from_system_count;
@@ -124,7 +124,7 @@ static size_t put_text(char *to, size_t size) {
 }
 
 bool report_write(enum report_form form, int fd) {
-    bool is_written = true; /* or is being written */
+    bool is_written = true; /* or another call is writing it */
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static char bytes[TEXT_BYTES];
     int saved = errno;
@@ -167,7 +167,7 @@ EXPORT void malloc_stats(void) { (void)report_write(REPORT_TEXT, STDERR_FILENO);
 
 /* ---- the environment ---------------------------------------------------------------------------------------------- */
 
-#define ERROR_FD_MIN 900 /* out of the way of programs that count on low numbers, and of scripts that lock with 200 */
+#define ERROR_FD_MIN 900 /* out of the way of programs that expect low numbers, and of scripts that lock with 200 */
 
 static struct {
     bool at_exit;
@@ -177,7 +177,7 @@ static struct {
     struct stat error_file;
 } wish = {.error_fd = STDERR_FILENO};
 
-/* Not where the program has closed that, too, and something else has its number. */
+/* If the program has closed this descriptor, too, its number may be another file's. Then standard error is used. */
 static int error_fd(void) {
     struct stat now;
     bool is_there =
@@ -212,7 +212,7 @@ static void on_signal(int number) {
 
 static bool is(const char *value, const char *word) { return strcmp(value, word) == 0; }
 
-/* A number in the whole of the text, from -1 to INT32_MAX; or -2. */
+/* The number that the whole text consists of, from -1 to INT32_MAX; otherwise -2. */
 static int64_t number_of(const char *value) {
     char *end;
     long number = strtol(value, &end, 10);
@@ -281,7 +281,7 @@ static bool stats_parse(const char *value, weft_heap_config *config) {
 
 static bool file_parse(const char *value, weft_heap_config *config) {
     (void)config;
-    bool is_default = strcmp(value, "/dev/stderr") == 0; /* which error_fd has also where the program closes it */
+    bool is_default = strcmp(value, "/dev/stderr") == 0; /* error_fd has it even if the program closes it */
     static char copy[4096];                              /* programs write their titles over the environment */
     size_t length = strlen(value);
     if (length == 0 || length >= sizeof copy) return false;
@@ -347,7 +347,7 @@ __attribute__((constructor)) static void environment_read(void) {
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         weft_heap_config trial = config;
         const char *value = secure_getenv(variables[i].name);
-        if (value == NULL || value[0] == 0) continue; /* as unset: so scripts switch off what is inherited */
+        if (value == NULL || value[0] == 0) continue; /* empty counts as unset: so scripts switch off what is inherited */
         bool is_sound = variables[i].parse(value, &trial);
         int error = is_sound ? weft_heap_configure(&trial) : WEFT_EINVAL;
         if (error == WEFT_OK)

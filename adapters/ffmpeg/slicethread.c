@@ -3,12 +3,13 @@
  * What FFmpeg relies on, and how it is kept:
  *  - nb_threads threads, the caller one of them unless there is a main_func; 0 means one more than there are CPUs. Jobs may
  *    wait for each other (VP7, VP8), and main_func for jobs (VP9), so the threads are the context's own.
- *  - Each thread that takes part has a number, below the count of those that do, and that is its first job. The others it
- *    takes in rising order, and one after the other.
- *  - execute returns when every job has. One thread at a time executes on a context.
- * Threads that the system refuses are not counted: create returns how many there are. Nobody waits for a job of theirs.
- * The caller waits for no thread that has not come: it takes that one's number and part. -DWEFT_VIEW_SHARED: the process's
- * threads instead, where that has no more than are asked for (view.h); then for no codec whose jobs wait. */
+ *  - Each thread that takes part has a number, below the count of those that do; its first job has that number. It takes
+ *    further jobs in rising order, one after the other.
+ *  - execute returns when every job has ended. One thread at a time executes on a context.
+ * Threads that the system refuses are not counted: create returns how many there are, and nobody waits for jobs of missing
+ * ones. The caller waits for no thread that has not come: it takes that thread's number and part. With -DWEFT_VIEW_SHARED
+ * the threads are the process's, if it has no more than are asked for (view.h); do not use that for codecs whose jobs
+ * wait. */
 #include "avassert.h"
 #include "cpu.h"
 #include "error.h"
@@ -24,8 +25,8 @@ struct AVSliceThread {
     void (*worker_func)(void *priv, int jobnr, int threadnr, int nb_jobs, int nb_threads);
     void (*main_func)(void *priv);
     int nb_threads;
-    int nb_jobs;   /* of this execute, as the three below */
-    int nb_active; /* threads that may take part */
+    int nb_jobs;   /* of this execute; so are the three below */
+    int nb_active; /* how many threads may take part */
     int next_thread;
     int next_job; /* beyond the first ones; may pass nb_jobs */
 };
@@ -43,7 +44,7 @@ static int take_part(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Threads for `count` workers, which help each other's context alone. How many of them will not come, or an AVERROR. */
+/* Makes `count` workers, which help only with their own context. Returns how many of them are missing, or an AVERROR. */
 static int open_threads(AVSliceThread *ctx, int count) {
     weft_config config;
     int error = view_open_shared(&ctx->jobs, (unsigned)count);
@@ -73,7 +74,7 @@ int avpriv_slicethread_create(AVSliceThread **pctx, void *priv,
     return missing;
 }
 
-/* How many of `count` parts nobody will take, for want of memory. */
+/* Submits `count` parts. Returns how many nobody will take, for want of memory. */
 static int submit(AVSliceThread *ctx, int count) {
     while (count > 0 && view_submit(&ctx->jobs, take_part, &ctx, sizeof(ctx)) == 0) count--;
     return count;
@@ -86,7 +87,8 @@ void avpriv_slicethread_execute(AVSliceThread *ctx, int nb_jobs, int execute_mai
     ctx->nb_active = FFMIN(nb_jobs, ctx->nb_threads);
     ctx->next_thread = 0;
     ctx->next_job = ctx->nb_active;
-    /* The caller's own part, if it has one, and those that are left over: before main_func, which may wait for jobs. */
+    /* Runs the caller's own part, if it has one, and parts left over. This comes before main_func, which may wait for
+     * jobs. */
     for (int parts = submit(ctx, ctx->nb_active - !runs_main) + !runs_main; parts > 0; parts--) take_jobs(ctx);
     if (runs_main) ctx->main_func(ctx->priv);
     if (ctx->jobs.pool != NULL) (void)weft_group_wait(ctx->jobs.pool, &ctx->jobs.group);

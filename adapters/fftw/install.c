@@ -1,8 +1,8 @@
-/* FFTW on the process's pool, in programs that stay as they are: linked to one before FFTW's threads, this is installed
- * before main. In double precision; -DFFTW_SINGLE for programs of floats.
+/* FFTW on the process's pool, in programs that are not changed: linked in before FFTW's threads, this is installed before
+ * main. It is for double precision; -DFFTW_SINGLE makes it for programs that use floats.
  *
- * Compiled with -I of weft's include and of adapters. Where the environment's settings are wrong, FFTW keeps its own
- * threads. How many parts a transform has stays the program's choice (fftw_plan_with_nthreads). */
+ * Compiled with -I of weft's include and of adapters. If the environment's settings are wrong, FFTW keeps its own threads.
+ * The program still chooses how many parts a transform has (fftw_plan_with_nthreads). */
 #include <fftw3.h>
 
 #include <hooks/fftw.h>
@@ -14,7 +14,7 @@
 #define SET_CALLBACK fftw_threads_set_callback
 #endif
 
-/* The pool is made by the first transform in several threads: a program may only plan, or have none. */
+/* The first transform in several threads makes the pool: a program may only plan, or never use threads. */
 static void loop(void *(*work)(char *), char *data, size_t size, int count, void *nothing) {
     (void)nothing;
     weft_fftw_loop(work, data, size, count, hook_late_pool());

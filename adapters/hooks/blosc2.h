@@ -1,9 +1,9 @@
-/* Blosc2 on a weft pool (those that have blosc2_set_threads_callback):
+/* Blosc2 on a weft pool (for versions that have blosc2_set_threads_callback):
  *
  *     blosc2_set_threads_callback(weft_blosc2_loop, pool);     before any other call of Blosc2
  *
- * and nthreads of the contexts as before. Compressed data is as long as with Blosc2's own threads and holds the same
- * blocks; their order in it is that in which threads came to end, with either. */
+ * Set nthreads of the contexts as before. Compressed data is as long as with Blosc2's own threads and holds the same blocks.
+ * With either, the order of the blocks is that in which threads finished. */
 #ifndef WEFT_HOOKS_BLOSC2_H
 #define WEFT_HOOKS_BLOSC2_H
 

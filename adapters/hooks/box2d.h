@@ -7,13 +7,13 @@
  *     def.userTaskContext = &tasks;
  *
  * A world's state has the same bits for any number of workers. Give the pool one worker fewer than there are CPUs: tasks of
- * the solver spin for each other, so threads beyond the CPUs take time from those that are awaited. Box2D needs nobody
- * to come: what no worker has begun the stepping thread runs.
+ * the solver spin for each other, so threads beyond the CPUs take time from those that others wait for. Box2D needs no
+ * worker to come: the stepping thread runs what no worker has begun.
  *
- * While it waits for one task it runs, by `help`, any task of the pool (WEFT_HELP_ANY, for a pool that has nothing else to
- * do than worlds' short tasks), or only what the same thread has enqueued with the same `tasks` and nobody has begun
- * (WEFT_HELP_BELOW, for one with long tasks of other kinds). The latter counts: whichever thread comes first leads the
- * solver, and if that is a worker, the stepping thread has to be the second. */
+ * `help` says what a thread runs while it waits for a task. WEFT_HELP_ANY: any task of the pool, for a pool that has only
+ * worlds' short tasks. WEFT_HELP_BELOW: only tasks that the same thread has enqueued with the same `tasks` and nobody has
+ * begun, for a pool with long tasks of other kinds. The latter matters: the first thread to come leads the solver, and if
+ * that is a worker, the stepping thread must be the second. */
 #ifndef WEFT_HOOKS_BOX2D_H
 #define WEFT_HOOKS_BOX2D_H
 
@@ -30,11 +30,11 @@ typedef struct weft_box2d_call {
     void (*task)(void *);
     void *context;
     const weft_box2d *tasks;
-    struct weft_box2d_call *next, **link; /* among those that its thread has enqueued and not finished, the newest first */
+    struct weft_box2d_call *next, **link; /* the calls that its thread has enqueued and not finished, the newest first */
     int has_run;
 } weft_box2d_call;
 
-/* A step enqueues and finishes its tasks in one thread. */
+/* A step enqueues and finishes its tasks on one thread. */
 static __thread weft_box2d_call *weft_box2d_open;
 
 static inline int weft_box2d_run(void *payload, weft_worker *self) {
@@ -78,7 +78,7 @@ static inline int weft_box2d_help_one(const weft_box2d *tasks) {
 static inline void weft_box2d_finish(void *task, void *user) {
     const weft_box2d *tasks = (const weft_box2d *)user;
     weft_box2d_call *call = (weft_box2d_call *)task;
-    int error; /* no memory, no place: the task runs all the same */
+    int error; /* no memory or no place in the pool: the task will run all the same */
     if (call == NULL) return;
     while (tasks->help == WEFT_HELP_BELOW && !weft_box2d_has_run(call) && weft_box2d_help_one(tasks)) {}
     while ((error = weft_group_wait_until(tasks->pool, &call->group, tasks->help, 0)) == WEFT_ENOMEM || error == WEFT_EAGAIN)

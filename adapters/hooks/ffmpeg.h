@@ -1,15 +1,16 @@
-/* FFmpeg's slice threads on a weft pool: of a codec, after it was opened with FF_THREAD_SLICE and a thread_count,
+/* FFmpeg's slice threads on a weft pool. For a codec, after it was opened with FF_THREAD_SLICE and a thread_count:
  *
  *     avcodec_open2(codec, ...);
  *     weft_ffmpeg_codec(codec, pool);
  *
- * and of a filter graph, before filters are added:
+ * For a filter graph, before filters are added:
  *
  *     graph = avfilter_graph_alloc();
  *     weft_ffmpeg_graph(graph, pool);
  *
- * Both take the `opaque` of what they serve. A graph then has no threads of its own; a codec's were started when it was
- * opened and sleep. Frame threads stay FFmpeg's. Jobs of VP7 and VP8 wait for later ones, so these stay FFmpeg's too. */
+ * Both use the `opaque` field of the codec or graph. A graph then has no threads of its own; a codec's threads were started
+ * when it was opened, and sleep. Frame threads stay FFmpeg's. Jobs of VP7 and VP8 wait for later ones, so these codecs keep
+ * FFmpeg's threads. */
 #ifndef WEFT_HOOKS_FFMPEG_H
 #define WEFT_HOOKS_FFMPEG_H
 
@@ -67,8 +68,8 @@ static inline int weft_ffmpeg_filter(AVFilterContext *filter, avfilter_action_fu
     return weft_ffmpeg_start(&ff, count, filter->graph->nb_threads);
 }
 
-/* 0; AVERROR(EINVAL): no slice threads are active; AVERROR(EBUSY): `opaque` is in use; AVERROR(ENOSYS): a codec that
- * cannot be served. Nothing has changed then: it runs on its own threads. */
+/* 0; AVERROR(EINVAL): no slice threads are active; AVERROR(EBUSY): `opaque` is in use; AVERROR(ENOSYS): the codec cannot be
+ * served. After an error nothing has changed: the codec runs on its own threads. */
 static inline int weft_ffmpeg_codec(AVCodecContext *codec, weft_pool *pool) {
     if (!(codec->active_thread_type & FF_THREAD_SLICE) || codec->thread_count < 2) return AVERROR(EINVAL);
     if (codec->opaque != NULL && codec->opaque != pool) return AVERROR(EBUSY);
@@ -79,7 +80,7 @@ static inline int weft_ffmpeg_codec(AVCodecContext *codec, weft_pool *pool) {
     return 0;
 }
 
-/* 0; AVERROR(EBUSY): `opaque` is in use, or the graph has filters already; nothing has changed then. */
+/* 0; AVERROR(EBUSY): `opaque` is in use, or the graph has filters already; nothing has changed. */
 static inline int weft_ffmpeg_graph(AVFilterGraph *graph, weft_pool *pool) {
     if ((graph->opaque != NULL && graph->opaque != pool) || graph->nb_filters > 0) return AVERROR(EBUSY);
     graph->opaque = pool;

@@ -4,8 +4,7 @@
  *     fftw_threads_set_callback(weft_fftw_loop, pool);
  *     fftw_plan_with_nthreads((int)weft_pool_workers(pool));
  *
- * The output of a plan is the same with FFTW's own threads. `pool` must live until the callback is taken back: set it to
- * NULL. */
+ * A plan's output is the same as with FFTW's own threads. `pool` must live until the callback is reset to NULL. */
 #ifndef WEFT_HOOKS_FFTW_H
 #define WEFT_HOOKS_FFTW_H
 

@@ -1,5 +1,5 @@
-/* late.h: the process's pool, made when it is first needed: for libraries that are given weft before main, in programs that
- * may never call them. */
+/* late.h: the process's pool, made when it is first needed. For libraries that get weft before main, in programs that may
+ * never call them. */
 #ifndef WEFT_HOOKS_LATE_H
 #define WEFT_HOOKS_LATE_H
 
@@ -19,7 +19,7 @@ static inline weft_pool *hook_late_pool(void) {
     return hook_late;
 }
 
-/* Whether the environment's settings of the pool are right. */
+/* Whether the environment's settings for the pool are right. */
 static inline int hook_late_can_be(void) {
     weft_config config;
     weft_config_init(&config);

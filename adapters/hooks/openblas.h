@@ -6,14 +6,14 @@
  *     ...
  *     weft_openblas_stop();
  *
- * with OPENBLAS_THREAD_TIMEOUT=4 in the environment before the program starts: some of LAPACK (dgetrf) hands jobs to
- * OpenBLAS's own threads all the same, and these would spin for tens of milliseconds after each; so they do not spin.
+ * with OPENBLAS_THREAD_TIMEOUT=4 in the environment before the program starts: parts of LAPACK (dgetrf) still give jobs to
+ * OpenBLAS's own threads, which would spin for tens of milliseconds after each; with this setting they do not spin.
  *
- * Jobs of one call wait for each other, spinning: fewer threads than jobs would hang. So they do not share a pool: they
- * have as many threads of their own as it takes, one call at a time, the calling thread among them. A forked child has
- * OpenBLAS's; a fork waits for the call under way.
+ * Jobs of one call spin for each other, so with fewer threads than jobs they would hang. Therefore they do not share a pool:
+ * they have as many threads of their own as a call needs, the calling thread among them, and calls take turns. A forked
+ * child has OpenBLAS's own threads; a fork waits for the current call.
  *
- * Define WEFT_OPENBLAS_PREFIX(name) where the names have one, as in scipy_openblas32: scipy_##name. */
+ * If the names have a prefix, as in scipy_openblas32, define WEFT_OPENBLAS_PREFIX(name) as scipy_##name. */
 #ifndef WEFT_HOOKS_OPENBLAS_H
 #define WEFT_HOOKS_OPENBLAS_H
 
@@ -26,8 +26,8 @@
 #define WEFT_OPENBLAS_PREFIX(name) name
 #endif
 
-/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of
- * microseconds. Longer gains nothing alone, and costs other threads of the process a tenth when four libraries compute at
+/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of microseconds. A
+ * longer time gains nothing for one program, and costs other threads of the process a tenth when four libraries compute at
  * once. */
 #ifndef WEFT_OPENBLAS_SPIN_NS
 #define WEFT_OPENBLAS_SPIN_NS 50000
@@ -49,7 +49,7 @@ static inline int weft_openblas_run(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Has `workers` threads, or more, ready. WEFT_OK, or an error and no pool. */
+/* Provides at least `workers` threads. WEFT_OK; on an error there is no pool. */
 static inline int weft_openblas_reserve(unsigned workers) {
     if (weft_pool_workers(weft_openblas_pool) >= workers) return WEFT_OK;
     weft_pool_destroy(&weft_openblas_pool);
@@ -68,7 +68,7 @@ static inline int weft_openblas_reserve(unsigned workers) {
     return error;
 }
 
-/* OpenBLAS cannot be told of an error, and a job that is missing lets the others spin for ever. */
+/* OpenBLAS takes no error codes, and the other jobs would spin for ever for a missing one. */
 static inline void weft_openblas_require(int error) {
     if (error == WEFT_OK) return;
     fprintf(stderr, "weft: no thread for OpenBLAS: %s\n", weft_strerror(error));
@@ -77,7 +77,7 @@ static inline void weft_openblas_require(int error) {
 
 static inline void weft_openblas_jobs(int sync, openblas_dojob_callback run, int count, size_t size, void *jobs, int data) {
     weft_group group = WEFT_GROUP_INIT;
-    (void)sync; /* waiting is right in either case */
+    (void)sync; /* waiting is correct in either case */
     pthread_mutex_lock(&weft_openblas_turn);
     if (count > 1) weft_openblas_require(weft_openblas_reserve((unsigned)count - 1));
     for (int i = 1; i < count; i++) {
@@ -97,8 +97,8 @@ static inline void weft_openblas_in_child(void) {
     pthread_mutex_unlock(&weft_openblas_turn);
 }
 
-/* `threads` as in openblas_set_num_threads, which it calls. WEFT_OK, or an error of weft_pool_create: OpenBLAS then keeps
- * its own. While OpenBLAS computes nothing. */
+/* `threads` is as for openblas_set_num_threads, which this calls. WEFT_OK, or an error of weft_pool_create: OpenBLAS then
+ * keeps its own threads. Call it while OpenBLAS computes nothing. */
 static inline int weft_openblas_start(int threads) {
     static int watches_forks;
     if (threads < 1) return WEFT_EINVAL;
@@ -114,7 +114,7 @@ static inline int weft_openblas_start(int threads) {
     return WEFT_OK;
 }
 
-/* Back to OpenBLAS's own threads. While it computes nothing. */
+/* Returns to OpenBLAS's own threads. Call it while OpenBLAS computes nothing. */
 static inline void weft_openblas_stop(void) {
     WEFT_OPENBLAS_PREFIX(openblas_set_threads_callback_function)(NULL);
     weft_pool_destroy(&weft_openblas_pool);

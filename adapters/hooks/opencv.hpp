@@ -3,11 +3,13 @@
 //     weft_opencv backend(pool);
 //     cv::parallel::setParallelForBackend(std::shared_ptr<cv::parallel::ParallelForAPI>(&backend, [](auto *) {}));
 //
-// or, in a program that is not compiled anew, adapters/opencv/plugin.cpp. `pool` and the backend must outlive OpenCV's last loop.
+// In a program that is not compiled anew, use adapters/opencv/plugin.cpp. `pool` and the backend must outlive OpenCV's last
+// loop.
 //
-// A loop is cut to some pieces for each thread, which take the next one when they have done theirs. OpenCV's loops may nest and be
-// called in tasks of the pool. A loop has as many threads as the pool has workers, the calling one among them; with `beside` 1 it has
-// one more, for a pool that only such loops use. An exception of a loop's body is OpenCV's affair: it catches and passes it on itself.
+// A loop is cut into some pieces for each thread; a thread that has finished a piece takes the next one. OpenCV's loops may
+// nest and be called in tasks of the pool. A loop has as many threads as the pool has workers, the calling one among them;
+// with `beside` 1 it has one more, for a pool that only such loops use. OpenCV itself catches an exception of a loop's body
+// and passes it on.
 #ifndef WEFT_HOOKS_OPENCV_HPP
 #define WEFT_HOOKS_OPENCV_HPP
 
@@ -36,7 +38,7 @@ class weft_opencv : public cv::parallel::ParallelForAPI {
         return wanted > 0 && wanted < there ? wanted : there > 0 ? there : 1;
     }
 
-    // The number before.
+    // Returns the previous number.
     int setNumThreads(int threads) override { return threads_.exchange(threads, std::memory_order_relaxed); }
 
     const char *getName() const override { return "weft"; }
@@ -45,13 +47,13 @@ class weft_opencv : public cv::parallel::ParallelForAPI {
     static constexpr size_t pieces_of_a_thread = 4;
 
     struct loop {
-        hook_jobs jobs; // first: a job's list is its loop
+        hook_jobs jobs; // must be first: run_piece casts it to the loop
         FN_parallel_for_body_cb_t body;
         void *data;
         size_t tasks;
     };
 
-    // Which of a loop's threads this one is.
+    // The number of this thread in the loop that it runs.
     static int &place() {
         static thread_local int mine = 0;
         return mine;

@@ -1,8 +1,9 @@
-/* workers.h: the interface for workers that libwebp has and libaom took from it, on a weft pool.
+/* workers.h: libwebp's interface for workers, which libaom has taken over, on a weft pool.
  *
- * Included by webp.h and aom.h, after `hook_worker` is their name of a worker and its header is there. Each worker is a
- * group of one task instead of a thread; what nobody has begun when the library waits for it runs there. The interface has
- * no context, so the pool is this file's: one of the two, in one source file. */
+ * webp.h and aom.h include this after they have named their type of worker `hook_worker` and its header is included. Each
+ * worker is a group of one task instead of a thread. If the library waits for a task that no thread has begun, the task runs
+ * in the wait. The interface has no context, so the pool is a variable of this file: include only one of the two headers, in
+ * one source file. */
 #ifndef WEFT_HOOKS_WORKERS_H
 #define WEFT_HOOKS_WORKERS_H
 
@@ -23,7 +24,7 @@ static inline weft_pool *hook_workers_pool(void) {
 typedef struct hook_worker_impl {
     weft_group group; /* of this one task */
     int has_run;
-    int has_failed; /* when it has run */
+    int has_failed; /* valid once it has run */
 } hook_worker_impl;
 
 static inline hook_worker_impl *hook_worker_of(hook_worker *const worker) {
@@ -50,12 +51,12 @@ static inline int hook_worker_task(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Status and had_error are the owner's alone: what a task has to say is in the impl, and its end orders that. A task that
- * nobody will run, in a forked child or an aborted pool, runs here. */
+/* Only the owner touches status_ and had_error. The task writes its result to the impl, and the wait for its end orders
+ * that. A task that nobody will run, in a forked child or an aborted pool, runs here. */
 static inline int hook_worker_sync(hook_worker *const worker) {
     if (worker->status_ == WORK) {
         hook_worker_impl *impl = hook_worker_of(worker);
-        int error; /* no memory, no place: the task runs all the same */
+        int error; /* no memory or no place in the pool: the task will run all the same */
         while ((error = weft_group_wait(hook_workers_pool(), &impl->group)) == WEFT_ENOMEM || error == WEFT_EAGAIN)
             sched_yield();
         if (!impl->has_run) impl->has_failed = hook_worker_fails(worker);
@@ -65,14 +66,14 @@ static inline int hook_worker_sync(hook_worker *const worker) {
     return !worker->had_error;
 }
 
-/* Forgets what went wrong before; work under way is waited for, and 0 if that fails. 0 also: no memory, and the worker is
- * not ready. */
+/* Forgets earlier errors. If work is under way, waits for it; 0: it failed. 0 is also returned without memory: then the
+ * worker is not ready. */
 static inline int hook_worker_reset(hook_worker *const worker) {
     worker->had_error = 0;
     if (worker->status_ != NOT_OK) return hook_worker_sync(worker);
     hook_worker_impl *impl = (hook_worker_impl *)calloc(1, sizeof *impl); /* WEFT_GROUP_INIT is zero bytes */
     if (impl == NULL) return 0;
-    memcpy(&worker->impl_, &impl, sizeof impl); /* libaom has a type of its own for what it points to */
+    memcpy(&worker->impl_, &impl, sizeof impl); /* libaom declares a type of its own for the target */
     worker->status_ = OK;
     return 1;
 }

@@ -1,18 +1,20 @@
 /* libvmaf's thread pool on weft: stands in for src/thread_pool.c of libvmaf's tree and is compiled there.
  *
  * What libvmaf relies on, and how it is kept:
- *  - The data is copied. It lies in the task itself up to some 2000 bytes, more than any job of libvmaf's has.
- *  - Data NULL gives the job NULL; data that is not NULL gives a pointer that is not, also with size 0.
- *  - Jobs start in the order in which one thread enqueued them, and run on the pool's threads alone: the enqueuer may block.
- *  - thread_data is one pointer for each thread and pool, NULL at first, freed in destroy after the last job (at once where more
- *    threads from outside run jobs than there are places for).
- *  - Destroy without wait drops what has not started. See thread_pool_weft.h for the choice.
- * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy
- * has begun returns -ECANCELED.
+ *  - The data is copied. Up to some 2000 bytes, more than any job of libvmaf has, it lies in the task itself.
+ *  - Data NULL gives the job NULL; other data gives a pointer that is not NULL, also with size 0.
+ *  - Jobs start in the order in which one thread enqueued them, and run only on the pool's threads: the enqueuing thread may
+ * block.
+ *  - thread_data is one pointer for each thread and pool. It is NULL at first, and freed in destroy after the last job. If
+ * more
+ *    outside threads run jobs than there are places for, theirs is freed at once.
+ *  - Destroy without wait drops the jobs that have not started. thread_pool_weft.h has an option for that.
+ * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy has
+ * begun returns -ECANCELED.
  *
- * Enqueue blocks while n_threads jobs wait to start: each holds its pictures. No thread that could run them blocks: it would
- * wait for itself. -DWEFT_VMAF_UNBOUNDED: no bound, unless thread_pool_weft.h's options set one. -DWEFT_VIEW_SHARED: the process's
- * threads instead of its own (view.h). */
+ * Enqueue blocks while n_threads jobs wait to start, because each holds its pictures. A thread that could run them does not
+ * block: it would wait for itself. With -DWEFT_VMAF_UNBOUNDED there is no bound, unless thread_pool_weft.h's options set
+ * one. With -DWEFT_VIEW_SHARED the threads are the process's instead of the pool's own (view.h). */
 #include "thread_pool.h"
 #include "thread_pool_weft.h"
 #define VIEW_HAS_DATA
@@ -28,10 +30,10 @@ struct VmafThreadPool {
     shelf_view shelf; /* first: a job's home is its pool */
     VmafThreadPoolOptions options;
     void (*data_free)(void *thread_data);
-    unsigned queued; /* jobs that wait to start, counted while bounded; guarded by shelf.lock */
+    unsigned queued; /* jobs that wait to start, counted only while bounded; guarded by shelf.lock */
 };
 
-/* A task's payload: this, and the data behind it unless that is too large. The head's tag: there is data. */
+/* A task's payload: this, with the data behind it unless that is too large. The head's tag says whether there is data. */
 typedef struct pool_job {
     shelf_job head;
     void (*func)(void *data, void **thread_data);
@@ -51,7 +53,7 @@ static bool queue_is_full(VmafThreadPool *pool) {
     return pool->queued >= pool->options.queue_max && !has_begun_to_end(pool);
 }
 
-/* With the lock held. */
+/* Call it with the lock held. */
 static void queue_sleep(VmafThreadPool *pool) {
     pool->shelf.waits++;
     (void)view_sleep_begin();
@@ -124,14 +126,14 @@ int vmaf_thread_pool_options(VmafThreadPool *pool, const VmafThreadPoolOptions *
     return 0;
 }
 
-/* The job with its data behind it, in a buffer of WEFT_INLINE_MAX bytes; the size of both, or 0 when there is no memory. */
+/* Writes the job, with its data behind it, to a buffer of WEFT_INLINE_MAX bytes. Returns the size of both; 0: no memory. */
 static size_t job_write(pool_job *job, const void *data, size_t size) {
     job->head.tag = data != NULL;
     job->heap = NULL;
     if (data == NULL) return sizeof *job;
     if (size <= DATA_MAX) {
         memcpy(job + 1, data, size);
-        /* One byte more, so that a pointer to no data is one into the task. */
+        /* One byte more, so that a pointer to empty data points into the task. */
         return sizeof *job + (size > 0 ? size : 1);
     }
     job->heap = malloc(size);

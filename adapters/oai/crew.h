@@ -1,13 +1,14 @@
-/* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): its threads and what
- * they run.
+/* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): their threads and what
+ * these run.
  *
- * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A join runs what its
- * thread has given the crew and nobody has begun (weft_oai_help_own), unless threads have a CPU to stay on: tasks are to run
- * there then. -DWEFT_OAI_NO_HELP: it never does. A join in a task has
- * another thread stand in, as many at once as the crew has threads. On the process's pool, where there is none left, it runs
- * tasks of the crew that its thread has used last (weft_oai_help). Both are for task_ans.c, which may be linked without a pool.
+ * Tasks are copied into weft's own queue: there is no lock, no allocation, and no thread sleeps on a separate queue. A join
+ * runs tasks that its thread has given the crew and no thread has begun (weft_oai_help_own). It does not do so if threads
+ * are bound to CPUs, because then tasks must run there, nor with -DWEFT_OAI_NO_HELP. While a join in a task waits, a spare
+ * thread stands in, at most as many at once as the crew has threads. On the process's pool, if no spare is left, the join
+ * runs tasks of the crew that its thread has used last (weft_oai_help). task_ans.c calls both functions; it may be linked
+ * without a pool.
  *
- * Included by one source file of a pool, after the host's headers: task_t is the host's. */
+ * One source file of a pool includes this, after the host's headers: task_t is the host's. */
 #ifndef WEFT_OAI_CREW_H
 #define WEFT_OAI_CREW_H
 
@@ -21,9 +22,9 @@ typedef struct oai_crew {
     oai_threads threads;
     void (*clean)(task_t *task);
     bool joins_help;
-    bool drops;            /* what has not started at its end; else that has run */
+    bool drops;            /* at its end, drops the tasks that have not started; otherwise they run */
     struct oai_crew *next; /* under crews.lock */
-    unsigned helpers;      /* too: joins that run its tasks */
+    unsigned helpers;      /* also under crews.lock: joins that run its tasks */
 } oai_crew;
 
 typedef struct crew_task {
@@ -31,8 +32,8 @@ typedef struct crew_task {
     task_t task;
 } crew_task;
 
-static _Thread_local const oai_crew *crew_running; /* whose task this thread runs */
-static _Thread_local const oai_crew *crew_used;    /* that it gave a task last; it may be gone: only compared */
+static _Thread_local const oai_crew *crew_running; /* the crew whose task this thread runs */
+static _Thread_local const oai_crew *crew_used;    /* the one it gave a task last; it may be gone: only compared */
 
 static void crew_run_now(const oai_crew *crew, task_t task) {
     const oai_crew *outer = crew_running;
@@ -51,11 +52,11 @@ static void crew_run(shelf_job *head, weft_worker *self) {
         crew->clean(&mine->task);
 }
 
-/* ---- those that there are ----------------------------------------------------------------------------------------- */
+/* ---- all crews ---------------------------------------------------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t left; /* a helper has */
+    pthread_cond_t left; /* a helper has left */
     oai_crew *first;
 } crews = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
 
@@ -66,7 +67,7 @@ static void crews_add(oai_crew *crew) {
     pthread_mutex_unlock(&crews.lock);
 }
 
-/* From here on nobody begins to help it. */
+/* After this no thread begins to help the crew. */
 static void crews_hide(const oai_crew *crew) {
     pthread_mutex_lock(&crews.lock);
     oai_crew **link = &crews.first;
@@ -75,14 +76,14 @@ static void crews_hide(const oai_crew *crew) {
     pthread_mutex_unlock(&crews.lock);
 }
 
-/* Until nobody helps it any more: after its last task, for helpers are in tasks, too. */
+/* Waits until no thread helps the crew. Call it after the crew's last task, because helpers may be in tasks, too. */
 static void crews_empty(const oai_crew *crew) {
     pthread_mutex_lock(&crews.lock);
     while (crew->helpers > 0) pthread_cond_wait(&crews.left, &crews.lock);
     pthread_mutex_unlock(&crews.lock);
 }
 
-/* The one that this thread has used last, which stays until crews_leave; NULL: none, or gone. */
+/* The crew that this thread has used last; it stays until crews_leave. NULL: there is none, or it is gone. */
 static inline oai_crew *crews_enter(void) {
     pthread_mutex_lock(&crews.lock);
     oai_crew *crew = crews.first;
@@ -115,8 +116,8 @@ static uint64_t crew_soon_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + 1000000u;
 }
 
-/* Runs tasks of the crew that this thread has used last, for about a millisecond. false: it has none, or is gone, or the
- * caller is one of them. */
+/* Runs tasks of the crew that this thread has used last, for about a millisecond. false: there is no such crew, it is gone,
+ * or the caller is one of its tasks. */
 bool weft_oai_help(void);
 bool weft_oai_help(void) {
     oai_crew *crew = crews_enter();
@@ -129,7 +130,7 @@ bool weft_oai_help(void) {
 
 /* ---- its life ----------------------------------------------------------------------------------------------------- */
 
-/* NULL with *error a negative errno value. `threads` is copied. */
+/* Copies `threads`. NULL: *error is a negative errno value. */
 static oai_crew *crew_open(const oai_threads *threads, int *error) {
     oai_crew *crew = calloc(1, sizeof *crew);
     *error = -ENOMEM;
@@ -154,8 +155,8 @@ static void crew_push(oai_crew *crew, task_t task) {
     if (shelf_submit(&crew->shelf, &wish.head, sizeof wish) != 0) crew_run_now(crew, task);
 }
 
-/* Ends the threads; tasks that run finish. `drops`: those that have not started go to `clean` (may be NULL); else they run.
- * false: nothing has happened: the caller is a task of the crew, or one waits for it. */
+/* Ends the threads; tasks that run finish. `drops`: tasks that have not started go to `clean` (may be NULL); otherwise they
+ * run. false: nothing has happened, because the caller is a task of the crew, or a task of the crew waits for it. */
 static bool crew_close(oai_crew *crew, bool drops, void (*clean)(task_t *task)) {
     int error;
     if (crew == crew_running) return false;

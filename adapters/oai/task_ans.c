@@ -1,10 +1,10 @@
-/* OpenAirInterface's answers of tasks on weft: stands in for task_ans.c beside either pool, with the host's own task_ans.h.
+/* OpenAirInterface's answers of tasks on weft: replaces task_ans.c for either pool, with the host's own task_ans.h.
  *
- * The host has two forms: a flag for each task, an array of them joined (2024), and a counter with a semaphore (2025, where
- * task_ans.h includes semaphore.h). Either way the answer is a futex word here. A join runs tasks that its own thread has
- * pushed and nobody has begun, looks for a moment, then sleeps, and the task that completes the last job wakes it: it does
- * not poll. After the wake *ans is not touched: it may be gone. A join of nothing returns at once. A join in a task of weft's
- * counts as blocking: another thread stands in for it. */
+ * The host has two forms: a flag for each task, and a join of an array of flags (2024); and a counter with a semaphore
+ * (2025, where task_ans.h includes semaphore.h). In both, the answer is a futex word here. A join runs tasks that its own
+ * thread has pushed and no thread has begun, looks at the word for a moment, then sleeps; the task that completes the last
+ * job wakes it. It does not poll. After the wake the task does not touch *ans, which may be gone. A join of nothing returns
+ * at once. A join in a task of weft counts as blocking: another thread stands in for it. */
 #define _GNU_SOURCE
 #include "task_ans.h"
 
@@ -19,17 +19,17 @@
 
 #define LOOKS 200 /* before a join sleeps: the last task is often about to end */
 
-/* Of a pool in the same program (crew.h): runs some of the tasks that are awaited; and those that this thread has pushed
- * and nobody has begun, until the answer is complete. */
+/* From a pool in the same program (crew.h). The first runs some of the tasks that are waited for. The second runs tasks that
+ * this thread has pushed and no thread has begun, until the answer is complete. */
 __attribute__((weak)) _Bool weft_oai_help(void);
 __attribute__((weak)) void weft_oai_help_own(const void *answer, _Bool (*is_done)(const void *answer));
 
 static void word_wake(_Atomic(int) *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
-/* The two forms: is it complete, and the value that says that somebody sleeps. */
+/* The two forms: whether the word is complete, and the value that says that a thread sleeps. */
 #ifdef SEM_FAILED
 #define ANSWER_WORD counter
-#define SLEEPS (1 << 30) /* a bit beside the jobs that are left */
+#define SLEEPS (1 << 30) /* a bit beside the number of jobs left */
 static int is_complete(int value) { return (value & ~SLEEPS) == 0; }
 static int with_sleeper(int value) { return value | SLEEPS; }
 #else
@@ -73,7 +73,7 @@ static void join_one(task_ans_t *ans) {
     _Atomic(int) *word = &ans->ANSWER_WORD;
     if (weft_oai_help_own != NULL) weft_oai_help_own(word, word_is_complete);
     if (is_complete(word_look(word))) return;
-    if (!view_sleep_begin() && weft_oai_help != NULL) /* the tasks joined may need this thread */
+    if (!view_sleep_begin() && weft_oai_help != NULL) /* no thread stands in: the tasks joined may need this one */
         while (!is_complete(atomic_load_explicit(word, memory_order_acquire)) && weft_oai_help()) {}
     word_sleep(word, atomic_load_explicit(word, memory_order_acquire));
     view_sleep_end();
@@ -108,7 +108,7 @@ void completed_task_ans(task_ans_t *task) {
 
 void join_task_ans(task_ans_t *arr, size_t len) {
     DevAssert(arr != NULL || len == 0);
-    /* The last task most likely ends last: one sleep, not one for each. */
+    /* The last task most likely ends last. So there is one sleep, not one for each task. */
     for (size_t i = len; i > 0; i--) join_one(&arr[i - 1]);
 }
 

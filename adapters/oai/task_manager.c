@@ -1,13 +1,13 @@
-/* OpenAirInterface's work-stealing task manager (2024) on weft: stands in for common/utils/task_manager/thread_pool/task_manager.c and
- * is compiled there, with the host's own task_manager.h.
+/* OpenAirInterface's work-stealing task manager (2024) on weft: replaces
+ * common/utils/task_manager/thread_pool/task_manager.c and is compiled in its place, with the host's own task_manager.h.
  *
  * What the host relies on, and how it is kept:
- *  - core_id has one entry for each thread: the CPU it stays on, or -1. At least one thread.
- *  - The threads have the host's real-time policy and priority; what the system refuses is told (threads.h).
+ *  - core_id has one entry for each thread: the CPU it is bound to, or -1. There is at least one thread.
+ *  - The threads have the host's real-time policy and priority; a refusal by the system is reported (threads.h).
  *  - Tasks are taken by value, and from any thread, tasks included.
- *  - free lets finish what runs; each task that has not started goes to `clean` (may be NULL) once instead.
- *  - What cannot be had ends the program with a message, as in the original.
- * Beyond that: free in a task of the manager, for which the original never returns, does nothing: q_arr tells.
+ *  - free lets running tasks finish; each task that has not started goes to `clean` (may be NULL) once instead.
+ *  - If something cannot be had, the program ends with a message, as in the original.
+ * Beyond that: free in a task of the manager, which never returns in the original, does nothing: q_arr stays set.
  *
  * Of ws_task_manager_t, q_arr is the crew and len_thr the number of threads; nothing else is used. */
 #define _GNU_SOURCE

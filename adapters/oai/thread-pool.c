@@ -1,13 +1,14 @@
-/* OpenAirInterface's thread pool of tasks (since December 2024) on weft: stands in for common/utils/threadPool/thread-pool.c and is
- * compiled there, with the host's own thread-pool.h.
+/* OpenAirInterface's thread pool of tasks (since December 2024) on weft: replaces common/utils/threadPool/thread-pool.c and
+ * is compiled in its place, with the host's own thread-pool.h.
  *
  * What the host relies on, and how it is kept:
- *  - params has one entry for each thread: the CPU it stays on, or -1; "n": no threads, and pushTpool runs the task itself.
- *  - The threads have the host's real-time policy and priority; what the system refuses is told (threads.h).
+ *  - params has one entry for each thread: the CPU it is bound to, or -1; "n": no threads, and pushTpool runs the task
+ * itself.
+ *  - The threads have the host's real-time policy and priority; a refusal by the system is reported (threads.h).
  *  - Tasks are taken by value, and from any thread, tasks included.
- *  - abortTpool lets finish what was pushed, then ends the threads. The pool then works as for "n".
- *  - What cannot be had ends the program with a message, as in the original.
- * Beyond that: abortTpool in a task of the pool, for which the original never returns, does nothing.
+ *  - abortTpool lets all pushed tasks run, then ends the threads. The pool then works as for "n".
+ *  - If something cannot be had, the program ends with a message, as in the original.
+ * Beyond that: abortTpool in a task of the pool, which never returns in the original, does nothing.
  *
  * Of tpool_t, q_arr is the crew and len_thr the number of threads; nothing else is used. */
 #define _GNU_SOURCE

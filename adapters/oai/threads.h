@@ -1,8 +1,9 @@
-/* threads.h: the threads of OpenAirInterface's pools: how many, on which CPUs, with which priority, is the host's to say.
+/* threads.h: the threads of OpenAirInterface's pools. The host says how many there are, on which CPUs, and with which
+ * priority.
  *
- * Included by one source file of a pool, with _GNU_SOURCE, after the host's system.h, which says what real time is there:
- * SCHED_OAI at OAI_PRIORITY_RT_MAX. Without that, or with WEFT_OAI_ORDINARY defined, the threads are ordinary ones. What
- * came of it is said on stderr, in one line for each pool. */
+ * One source file of a pool includes this, with _GNU_SOURCE, after the host's system.h, which defines its real-time policy
+ * and priority: SCHED_OAI and OAI_PRIORITY_RT_MAX. Without these, or with WEFT_OAI_ORDINARY defined, the threads are
+ * ordinary ones. The result is reported on stderr, in one line for each pool. */
 #ifndef WEFT_OAI_THREADS_H
 #define WEFT_OAI_THREADS_H
 
@@ -23,7 +24,7 @@ typedef struct oai_threads {
     const char *name;
     int count;
     int core_id[OAI_THREADS_MAX]; /* OAI_FLOATING, or the CPU */
-    atomic_int unpinned;          /* that may not use their CPU, or there is none */
+    atomic_int unpinned;          /* threads that may not use their CPU, or whose CPU does not exist */
 } oai_threads;
 
 static inline bool oai_threads_pin(const oai_threads *threads) {
@@ -32,7 +33,7 @@ static inline bool oai_threads_pin(const oai_threads *threads) {
     return false;
 }
 
-/* "-1,2,3": one entry for each thread; 'n' is none. 0, or -EINVAL for what is neither, or too many. */
+/* "-1,2,3": one entry for each thread; an 'n' entry is no thread. 0; -EINVAL: an entry is neither, or there are too many. */
 static inline int oai_threads_parse(oai_threads *threads, const char *params) {
     threads->count = 0;
     for (const char *at = params; *at != 0;) {
@@ -54,7 +55,7 @@ static inline int oai_threads_parse(oai_threads *threads, const char *params) {
     return 0;
 }
 
-/* On each worker before its first task; spares stay where they are. */
+/* Runs on each worker before its first task. Spares are not bound. */
 static inline void oai_threads_start(weft_worker *self, void *context) {
     oai_threads *threads = context;
     const unsigned index = weft_worker_index(self);
@@ -76,7 +77,7 @@ static inline void oai_threads_wish(weft_config *config) {
 static inline void oai_threads_wish(weft_config *config) { (void)config; }
 #endif
 
-/* What became of the host's wishes. */
+/* Reports what the system granted of the host's wishes. */
 static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool, const weft_config *config) {
     weft_real_time outcome = {.struct_size = sizeof outcome};
     char text[300];
@@ -99,8 +100,8 @@ static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool,
     if (length > 0 && (OAI_REAL_TIME || unpinned > 0 || started < (unsigned)threads->count)) fprintf(stderr, "%s\n", text);
 }
 
-/* A view on such threads; `threads` stays where it is as long. With WEFT_VIEW_SHARED floating ones may be the process's. 0
- * or a negative errno value. */
+/* Opens a view on such threads; `threads` must stay in place as long as the view. With WEFT_VIEW_SHARED, threads on any CPU
+ * may be the process's. 0 or a negative errno value. */
 static inline int oai_threads_open(oai_threads *threads, view *v) {
     const bool pins = oai_threads_pin(threads);
     weft_config config;

@@ -1,14 +1,15 @@
-// OpenCV's plugin for loops: weft under programs that stay as they are. The threads are the plugin's own, one fewer than there
-// are CPUs, for the calling thread does its part: a further one would take turns with another, and malloc would keep a loop's buffers
-// for both. With -DWEFT_VIEW_SHARED, or WEFT_WORKERS or WEFT_CPUS in the environment, the pool is the process's. Its own
-// pool stays as it was made when the CPUs that it may use change.
+// OpenCV's plugin for loops: weft in programs that are not changed. The plugin has threads of its own, one fewer than there
+// are CPUs, because the calling thread does its part: a further thread would share a CPU with another, and malloc would keep
+// a loop's buffers for both. With -DWEFT_VIEW_SHARED, or WEFT_WORKERS or WEFT_CPUS in the environment, the pool is the
+// process's. The plugin's own pool does not change if the CPUs that the process may use change later.
 //
 //     g++ -O2 -shared -fPIC -fvisibility=hidden -I include -I adapters -I /usr/include/opencv4 adapters/opencv/plugin.cpp
 //     libweft.a
 //         -o DIR/libopencv_core_parallel_weft.so
 //     OPENCV_CORE_PLUGIN_PATH=DIR OPENCV_PARALLEL_PRIORITY_LIST=WEFT program
 //
-// The plugin's interface is in no installed header, so its version 0 is declared here; OpenCV asks for the version it knows.
+// No installed header has the plugin's interface, so its version 0 is declared here; OpenCV asks for the version that it
+// knows.
 #include <hooks/opencv.hpp>
 #include <new>
 #include <opencv2/core/version.hpp>
@@ -43,7 +44,7 @@ cv::parallel::ParallelForAPI *make() noexcept {
     return new (std::nothrow) weft_opencv(pool, is_process || cpus == 1 ? 0 : 1);
 }
 
-// Made at the first call and kept: OpenCV has loops as long as the process lives.
+// Made at the first call and kept: OpenCV may run loops as long as the process lives.
 cv::parallel::ParallelForAPI *backend() noexcept {
     static cv::parallel::ParallelForAPI *const made = make();
     return made;

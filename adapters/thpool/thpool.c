@@ -1,18 +1,21 @@
 /* C-Thread-Pool on weft: stands in for thpool.c, behind the host's own thpool.h.
  *
  * What a host relies on, and how it is kept:
- *  - thpool_add_work copies function and argument, returns 0, or -1 and nothing is queued.
+ *  - thpool_add_work copies function and argument, and returns 0; or -1, and nothing is queued.
  *  - thpool_wait returns when nothing is queued and nothing runs; jobs may add jobs, and several threads may wait.
- *  - thpool_pause holds every job that has not started, thpool_resume lets them go, in their order. Jobs that run when it is called
- *    run on (the original stops their threads in a signal handler, wherever they are, locks held or not).
- *  - thpool_destroy lets what runs finish and drops what has not started. It returns as soon as the last job has (the
- *    original polls its idle threads for a second).
+ *  - thpool_pause holds every job that has not started, and thpool_resume lets them go, in their order. Jobs that run
+ * already
+ *    go on (the original stops their threads in a signal handler, wherever they are, even if they hold locks).
+ *  - thpool_destroy lets running jobs finish and drops those that have not started. It returns as soon as the last job has
+ * ended
+ *    (the original polls its idle threads for a second).
  *  - thpool_num_threads_working counts the threads inside a job.
- *  - The threads have the signal mask of who calls thpool_init, and so have children that a job starts. On the process's pool
- *    they have weft's: nearly all signals are blocked.
- * A wait or destroy in a job of the pool, for which the original never returns, returns at once and does nothing. A pool
- * of no threads gets one. The threads are the pool's own, as many as it asks for: jobs may block on later ones.
- * -DWEFT_VIEW_SHARED: the process's instead, where it asks for as many as that has (view.h). */
+ *  - The threads have the signal mask of the thread that calls thpool_init, and so have child processes that a job starts.
+ * On the
+ *    process's pool they have weft's mask: nearly all signals are blocked.
+ * A wait or destroy in a job of the pool, which never returns in the original, returns at once and does nothing. A pool of
+ * no threads gets one. The threads are the pool's own, as many as it asks for, because jobs may block on later ones. With
+ * -DWEFT_VIEW_SHARED they are the process's, if the pool asks for at least as many as that has (view.h). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -55,7 +58,7 @@ static void run_job(shelf_job *head, weft_worker *self) {
 
 /* ---- the host's seven functions ----------------------------------------------------------------------------------- */
 
-/* On each thread before its first job. */
+/* Runs on each thread before its first job. */
 static void set_mask(weft_worker *self, void *context) {
     (void)self;
     pthread_sigmask(SIG_SETMASK, &((const struct thpool_ *)context)->mask, NULL);
@@ -108,5 +111,5 @@ void thpool_destroy(struct thpool_ *pool) {
     if (pool == NULL || running == pool) return;
     int error;
     while (view_tries_again(error = shelf_close(&pool->shelf, true, NULL))) {}
-    if (error == 0) free(pool); /* else a job of the pool waits for the caller: as from one of its own */
+    if (error == 0) free(pool); /* otherwise a job of the pool waits for the caller: as if one of its own had called */
 }

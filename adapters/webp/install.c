@@ -1,8 +1,7 @@
-/* libwebp on the process's pool, in programs that stay as they are: linked to one beside libwebp, this is installed before
- * main.
+/* libwebp on the process's pool, in programs that are not changed: linked in beside libwebp, this is installed before main.
  *
- * Compiled with -I of libwebp's source (src/utils/thread_utils.h), of weft's include and of adapters. The pool is
- * made when libwebp first has work for a thread. Where the environment's settings are wrong, libwebp keeps its own threads. */
+ * Compiled with -I of libwebp's source (src/utils/thread_utils.h), of weft's include and of adapters. The pool is made when
+ * libwebp first has work for a thread. If the environment's settings are wrong, libwebp keeps its own threads. */
 #include "src/utils/thread_utils.h"
 
 #include <hooks/webp.h>

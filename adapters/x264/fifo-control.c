@@ -1,4 +1,5 @@
-/* The control of the x264 race: what common/threadpool.c of x264 does, written anew, with at most CONTROL_WORKERS threads.
+/* The control of the x264 race: it does what common/threadpool.c of x264 does, written anew, with at most CONTROL_WORKERS
+ * threads.
  *
  * It shows how much of a gain comes from fewer workers alone. As in x264's own pool there are three lists (free, queued,
  * finished), each with a mutex and a condition variable that every addition broadcasts. */
@@ -109,7 +110,7 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     list_push(&pool->queued, one);
 }
 
-/* Where the finished list has a job with this argument, or -1; call with its lock held. */
+/* The index of a finished job with this argument, or -1. Call it with the list's lock held. */
 static int find_finished(const job_list *finished, const void *arg) {
     for (int i = 0; i < finished->count; i++)
         if (finished->item[i]->arg == arg) return i;

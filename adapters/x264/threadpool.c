@@ -4,17 +4,21 @@
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
  *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough.
- *    A pool has as many of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED main and lookahead pool are views
- *    of the process's pool (view.h).
- *  - Run never runs the job itself. Wait does when the job waited for is the next to start, but only where a pool has more
- *    jobs than threads to run them: else a worker is about to take it, and the caller has other work soon, which would have
- *    to wait for a whole frame. On one of weft's workers wait always does.
- *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
- *  - Jobs keep their result until somebody waits for their argument, however long after.
- *  - Delete drops what has not started, also with jobs that nobody waited for.
- *  - Jobs of frame threads block on each other's rows. They are not announced (weft_block_begin): the oldest frame, on which
+ *    A pool has as many workers of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED the main pool and the
+ * lookahead
+ *    pool are views of the process's pool (view.h).
+ *  - Run never runs the job itself. Wait does, if the job is the next to start, but only where a pool has more jobs than
+ * threads
+ *    to run them. Otherwise a worker is about to take it, and the caller soon has other work, which would have to wait for a
+ * whole
+ *    frame. On one of weft's workers, wait always does.
+ *  - There are `threads` job slots. Run takes a slot, and blocks until there is one; wait gives it back, not completion.
+ *  - A job keeps its result until a thread waits for its argument, however long after.
+ *  - Delete drops the jobs that have not started, and results that nobody waited for.
+ *  - Jobs of frame threads block on each other's rows. They do not announce it (weft_block_begin): the oldest frame, for
+ * which
  *    all others wait, would share its CPU with what a spare starts meanwhile (docs/hosts/x264.md has the figures).
- *  - Code of x264 assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
+ *  - x264's code assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
  *
  * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved
  * it to JOB_STARTED until that thread moves it to JOB_FINISHED. */
@@ -25,14 +29,14 @@
 
 #include "view.h"
 
-/* What a job that could not be queued returns: x264 takes a negative result for a failed encode. */
+/* What a job that could not be queued returns. x264 takes a negative result for a failed encode. */
 #define RESULT_FAILED ((void *)(intptr_t)-1)
 
 enum job_state {
     JOB_FREE,    /* the slot may be taken */
     JOB_QUEUED,  /* in the queue; a permit is on its way */
     JOB_STARTED, /* runs on a worker */
-    JOB_FINISHED /* has its result, nobody has asked for it yet */
+    JOB_FINISHED /* has its result, which no thread has taken yet */
 };
 
 typedef struct pool_job {
@@ -40,9 +44,9 @@ typedef struct pool_job {
     void *arg;
     void *result;
     enum job_state state;
-    int awaited; /* somebody sleeps on `finished`: the slot is theirs */
+    int awaited; /* a thread sleeps on `finished`: the slot is its own */
     pthread_cond_t finished;
-    struct pool_job *next; /* younger job of the queue */
+    struct pool_job *next; /* the next younger job in the queue */
 } pool_job;
 
 struct x264_threadpool_t {
@@ -88,8 +92,8 @@ static pool_job *queue_pop_youngest(x264_threadpool_t *pool) {
     return job;
 }
 
-/* Nonzero when somebody waits for the job: then signal job->finished after giving up the lock, or the one that wakes may at
- * once sleep again for the lock. */
+/* Returns nonzero if a thread waits for the job. Then signal job->finished after giving up the lock; otherwise the woken
+ * thread may at once sleep again for the lock. */
 static int job_finish(pool_job *job, void *result) {
     job->result = result;
     job->state = JOB_FINISHED;
@@ -108,7 +112,7 @@ static int job_run(x264_threadpool_t *pool) {
 
 /* ---- what a worker runs ------------------------------------------------------------------------------------------- */
 
-/* A weft task: a permit. A job that a wait ran leaves one without work. */
+/* A weft task: a permit. If a wait has run a job, one permit finds no work. */
 REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
     (void)self;
     x264_threadpool_t *pool = *(x264_threadpool_t **)payload;
@@ -130,16 +134,16 @@ static void pool_free(x264_threadpool_t *pool) {
     free(pool);
 }
 
-/* As many threads as x264 asks for, though fewer would do: beside other programs the system gives a CPU to threads, not to
- * encoders. They sleep at once: all CPUs are busy, and a worker that looks out for the next job stands behind the others in
- * the system's queue when it comes; one that sleeps is woken ahead of them. Nor do they keep off their waker's CPU: a thread
- * that changes its affinity gives the CPU away. docs/hosts/x264.md has the figures. */
+/* Makes as many threads as x264 asks for, though fewer would be enough: beside other programs, the system gives CPUs to
+ * threads, not to encoders. They sleep at once: all CPUs are busy, and when the next job comes, a worker that looks out for
+ * it stands behind the others in the system's queue, while one that sleeps is woken ahead of them. Nor do they keep off
+ * their waker's CPU: a thread that changes its affinity gives up the CPU. docs/hosts/x264.md has the figures. */
 static int workers_open(view *workers, unsigned threads) {
     weft_config config;
     int error = view_open_shared(workers, threads);
     if (error <= 0) return error;
     view_own_threads(&config, threads, "x264");
-    config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
+    config.spin_ns = WEFT_SPIN_NONE; /* this also turns off expecting work */
     config.flags |= WEFT_POOL_NO_PLACING;
     return view_open_with(workers, &config);
 }
@@ -180,7 +184,7 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     pthread_cond_broadcast(&pool->job_added);
     pthread_mutex_unlock(&pool->lock);
 
-    /* Outside the lock, or the worker that this wakes would at once wait for it. */
+    /* Outside the lock: otherwise the worker that this wakes would wait for the lock at once. */
     if (view_submit(&pool->workers, run_oldest, &pool, sizeof pool) == 0) return;
     pthread_mutex_lock(&pool->lock);
     pool_job *failed = pool->oldest ? queue_pop_youngest(pool) : NULL;
@@ -188,7 +192,7 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* A job with this argument that nobody waits for: a finished one if there is any; or NULL. */
+/* A job with this argument that no thread waits for, preferably a finished one; or NULL. */
 static pool_job *job_find(x264_threadpool_t *pool, void *arg) {
     pool_job *found = NULL;
     for (int i = 0; i < pool->slots; i++) {
@@ -217,7 +221,7 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
 
 void x264_threadpool_delete(x264_threadpool_t *pool) {
     pthread_mutex_lock(&pool->lock);
-    pool->oldest = NULL; /* their permits find nothing */
+    pool->oldest = NULL; /* the permits of these jobs find nothing */
     pthread_mutex_unlock(&pool->lock);
-    if (view_close_in_time(&pool->workers) == 0) pool_free(pool); /* else its jobs may still come */
+    if (view_close_in_time(&pool->workers) == 0) pool_free(pool); /* otherwise its jobs may still come */
 }

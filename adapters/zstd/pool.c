@@ -1,19 +1,22 @@
 /* zstd's thread pool on weft: stands in for lib/common/pool.c of zstd's tree and is compiled there, behind its own pool.h.
  *
  * What zstd relies on, and how it is kept:
- *  - Jobs start in the order in which they were added: a compression job waits for the one before it. A task of weft is a
+ *  - Jobs start in the order in which they were added, because a compression job waits for the one before it. A task of weft
+ * is a
  *    permit to take the oldest job, so it does not matter which worker comes first.
  *  - A queue of size n holds n jobs that have not started; POOL_add waits for a place, POOL_tryAdd returns 0. A queue of
- *  size 0
+ * size 0
  *    takes a job when a thread is free for it, and only then.
  *  - POOL_resize may come while jobs run. More threads are a further view beside the first; fewer are a limit on permits,
- *    which jobs that run do not notice.
- *  - POOL_free runs what is queued; in a job of the pool, which it would wait for, the pool stays. POOL_joinJobs waits for all jobs.
- *  - Memory of the pool itself comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
- * Threads begin with the first job: zstd's program makes pools for every file, and small files need none.
- * Where no permit can be sent (no memory, no threads, a forked child) the job runs in the thread that adds it. In a forked child
- * what the parent's threads ran is lost; what had not started runs in the first call there.
- * -DWEFT_VIEW_SHARED: the process's threads instead of its own (view.h). */
+ * which
+ *    running jobs do not notice.
+ *  - POOL_free runs the queued jobs. In a job of the pool, for which it would wait, the pool stays. POOL_joinJobs waits for
+ * all jobs.
+ *  - The pool's own memory comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
+ * Threads begin with the first job: the zstd program makes pools for every file, and small files need none. If no permit can
+ * be sent (no memory, no threads, a forked child), the job runs in the thread that adds it. In a forked child, the jobs that
+ * the parent's threads ran are lost; the first call there runs those that had not started. With -DWEFT_VIEW_SHARED the
+ * threads are the process's instead of the pool's own (view.h). */
 #include "pool.h"
 
 #ifdef ZSTD_MULTITHREAD
@@ -29,7 +32,7 @@ typedef struct pool_job {
 } pool_job;
 
 typedef struct pool_crew {
-    view view; /* while is_open: from the first permit on */
+    view view; /* valid while is_open: from the first permit on */
     bool is_open;
     struct pool_crew *next;
     POOL_ctx *pool;
@@ -41,11 +44,11 @@ struct POOL_ctx_s {
     ZSTD_customMem memory;
     size_t queue_size;      /* 0: a job is taken when a thread is free for it */
     pthread_mutex_t lock;   /* for what follows */
-    pthread_cond_t changed; /* a job has started or ended, while `waiting` */
+    pthread_cond_t changed; /* signalled while `waiting`, if a job has started or ended */
     size_t waiting;
     pool_crew *crews;
-    size_t threads; /* of all crews */
-    size_t limit;   /* of permits, and so of jobs that run */
+    size_t threads; /* in all crews */
+    size_t limit;   /* of permits, and so of running jobs */
     size_t permits;
     size_t running;
     bool has_ended;
@@ -67,7 +70,7 @@ static void pool_give(ZSTD_customMem memory, void *bytes) {
         free(bytes);
 }
 
-/* Room for as many jobs as may be queued. */
+/* Makes room for as many jobs as may be queued. */
 static bool pool_reserve(POOL_ctx *pool, size_t threads) {
     const size_t capacity = pool->queue_size > threads ? pool->queue_size : threads;
     if (capacity <= pool->capacity) return true;
@@ -81,8 +84,8 @@ static bool pool_reserve(POOL_ctx *pool, size_t threads) {
     return true;
 }
 
-/* A pool of one thread reads or writes files ahead of a caller who is busy himself: what it spins is taken from him, and he
- * comes so often that affinities would be set all the time. */
+/* A pool of one thread reads or writes files ahead of a caller that is busy itself. Spinning would take time from the
+ * caller, and the caller comes so often that the thread would set its affinity all the time. */
 static int pool_open(view *v, unsigned threads) {
     weft_config config;
     int error = view_open_shared(v, threads);
@@ -95,7 +98,7 @@ static int pool_open(view *v, unsigned threads) {
     return view_open_with(v, &config);
 }
 
-/* `threads` more threads, which begin with the first permit. */
+/* Adds `threads` more threads, which begin with the first permit. */
 static bool pool_hire(POOL_ctx *pool, size_t threads) {
     pool_crew *crew = pool_take(pool->memory, sizeof *crew);
     if (crew == NULL) return false;
@@ -122,7 +125,7 @@ static void pool_tell(POOL_ctx *pool) {
     if (pool->waiting > 0) pthread_cond_broadcast(&pool->changed);
 }
 
-/* Until something has changed, perhaps. */
+/* Sleeps until something may have changed. */
 static void pool_sleep(POOL_ctx *pool) {
     pool->waiting++;
     pthread_cond_wait(&pool->changed, &pool->lock);
@@ -154,8 +157,8 @@ static int pool_permit(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Counted first, and sent without the lock: the process's pool may be bounded, and then the submission waits for workers to
- * start others, or runs it here. false: it could not be sent. */
+/* Sends a permit. It is counted first, and sent without the lock: the process's pool may be bounded, and then the submission
+ * waits for workers to start others, or runs the permit here. false: it could not be sent. */
 static bool pool_send(POOL_ctx *pool, pool_crew *crew) {
     if (!crew_is_open(crew)) return false;
     pool->permits++;
@@ -173,7 +176,7 @@ static bool pool_lacks_permits(const POOL_ctx *pool) {
     return pool->permits < pool->limit && pool->permits < pool->running + pool->queued;
 }
 
-/* In a forked child permits that were out are lost, with the jobs that ran: what has not started runs here. */
+/* In a forked child the permits sent by the parent are lost, with the jobs that ran. Jobs that have not started run here. */
 static void pool_inherit(POOL_ctx *pool) {
     bool is_lost = false;
     for (pool_crew *crew = pool->crews; crew != NULL && !is_lost; crew = crew->next)
@@ -184,7 +187,8 @@ static void pool_inherit(POOL_ctx *pool) {
     while (pool->queued > 0) pool_run_oldest(pool);
 }
 
-/* As many permits as jobs that nobody else will take. If none can be sent, and nobody is left, the jobs run here. */
+/* Sends as many permits as there are jobs that nobody else will take. If none can be sent, and no permit is out, the jobs
+ * run here. */
 static void pool_send_permits(POOL_ctx *pool) {
     bool all_sent = true, are_sent = false;
     for (pool_crew *crew = pool->crews; crew != NULL; crew = crew->next) {
@@ -212,7 +216,7 @@ static void pool_set_ended(POOL_ctx *pool, bool has_ended) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* The threads of the newest crew end. false: one of them has called this, or waits for who did. */
+/* Ends the threads of the newest crew. false: one of them has called this, or waits for the caller. */
 static bool pool_dismiss(POOL_ctx *pool) {
     pool_crew *crew = pool->crews;
     if (crew->is_open && view_close_in_time(&crew->view) != 0) return false;

@@ -1,7 +1,7 @@
 /* block.c: see block.h.
  *
- * Whether an address is the heap's is answered without touching it (heads.h). Only for words about an address inside a
- * mapping the records of all are gone through.
+ * Whether an address is the heap's is answered without touching it (heads.h). Only to report an address inside a mapping are
+ * the records of all mappings searched.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M2  mark_in: load marks  acquire  M1  see M1 (heap_check.c)
@@ -29,7 +29,7 @@ NOINLINE void fault_tell(struct fault fault, const struct block *block, uint64_t
 
 /* ---- whose address it is ------------------------------------------------------------------------------------------ */
 
-/* Of either sort. NULL: no head stands where p's would. */
+/* A segment's head or a mapping's. NULL: no head stands where p's would. */
 static struct heap_segment *head_known(const void *p) {
     struct heap_segment *head = head_of(p);
     return heads_has(head) ? head : NULL;
@@ -47,7 +47,7 @@ block_mark *mark_in(struct heap_segment *segment, unsigned slot, unsigned index)
     return marks == NULL ? NULL : &marks->of[slot][index];
 }
 
-/* The run that the slot, which is none's first, may be inside of; or the slot itself. */
+/* The first slot of the run that may contain the slot, which begins nothing itself; or the slot itself. */
 static unsigned run_around(const struct heap_segment *segment, unsigned slot) {
     for (unsigned first = slot; first-- > 0;) {
         unsigned kind = slab_kind_of(&segment->slabs[first], slot_kind(segment, first));
@@ -75,7 +75,8 @@ static struct block block_in(struct heap_segment *segment, const void *p) {
     return block;
 }
 
-/* The record of the mapping whose block covers p, to tell of it: of all records, which others change meanwhile. */
+/* The record of the mapping whose block covers p, for a report. Searches all records, which other threads change
+ * meanwhile. */
 static struct mapping *record_around(const void *p) {
     for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
@@ -86,7 +87,7 @@ static struct mapping *record_around(const void *p) {
     return NULL;
 }
 
-/* A block of a mapping that is not the caller's may go meanwhile. */
+/* If the block of a mapping is not the caller's, it may go meanwhile. */
 static struct block block_mapped(const struct heap_segment *head, const void *p) {
     struct mapping *record = head == NULL ? NULL : head->mapping;
     bool begins = record != NULL && load_rlx(&record->block) == p;

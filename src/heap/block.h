@@ -10,9 +10,9 @@ INLINE size_t mark_size(uint64_t mark) { return (size_t)(mark >> MARK_BITS); }
 INLINE unsigned mark_state(uint64_t mark) { return (unsigned)(mark & MARK_MASK); }
 
 struct block {
-    char *start; /* NULL: the address is none of the heap's */
+    char *start; /* NULL: no block of the heap is there */
     size_t usable;
-    block_mark *mark; /* NULL: nothing of its segment was checked */
+    block_mark *mark; /* NULL: no block of its segment was checked */
     unsigned kind;
     bool is_private;
 };
@@ -21,7 +21,7 @@ struct block {
 struct block block_at(const void *p);
 /* p's segment; NULL: it is in none. */
 struct heap_segment *segment_known(const void *p);
-/* NULL: nothing of the segment was checked. */
+/* NULL: no block of the segment was checked. */
 block_mark *mark_in(struct heap_segment *segment, unsigned slot, unsigned index);
 
 struct fault {
@@ -30,7 +30,7 @@ struct fault {
     const char *what;
     size_t offset; /* after `what`; SIZE_ANY: none */
 };
-/* Says it on standard error, and the process aborts. `mark`: the block's; MARK_NONE: it has none. */
+/* Reports the fault on standard error and aborts the process. `mark`: the block's; MARK_NONE: it has none. */
 __attribute__((noreturn)) void fault_tell(struct fault fault, const struct block *block, uint64_t mark);
 
 #endif

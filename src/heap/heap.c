@@ -1,12 +1,13 @@
 /* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
  *   refill:  cache <- overflow <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
- *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one message
+ *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one
+ * message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
- * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
- * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry
- * is ever stale; carving asserts that nevertheless.
+ * The warm pool holds only slabs of its own heap. A slab leaves it when all its free blocks are carved (a tier drop), when
+ * it has emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so a slab leaves its list at once
+ * and no entry is ever stale; carving asserts that nevertheless.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H5  heap_config_set: load version  acquire  H4  see H4 (heap_api.c)
@@ -19,17 +20,17 @@
 #ifndef LRU_MAX
 #define LRU_MAX 16u
 #endif
-#define FREED_BLOCKS 128u /* in the cache of a class of which a thread only frees */
+#define FREED_BLOCKS 128u /* in the cache of a class that the thread only frees */
 #define CACHE_START 8u    /* blocks; doubled at each miss and overflow */
 #define CACHE_START_BYTES (1u << 16)
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
 #define CAPACITY_MAX 4096u
 #define PREFILL_MAX 16u
-#define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
-#define TIMED_REFILLS 16u /* one in so many */
-#define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
-#define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
+#define RUN_SENT 4u       /* adjacent blocks of one slab in a cache that are sent home at once */
+#define TIMED_REFILLS 16u /* one in this many refills is timed */
+#define STRIPS_MAX 8      /* ended threads' heaps stripped for one refill */
+#define TAKES_TIMED 64u   /* blocks taken past the cache between two looks at the clock */
 
 _Static_assert(KIND_PRIVATE < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
                    offsetof(struct heap, frees) == sizeof os_no_heap,
@@ -43,7 +44,7 @@ static void count_frees(struct heap *heap, unsigned kind, uint64_t n) {
     store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + (n << 8));
 }
 
-/* Blocks that were freed past the cache. */
+/* Counts blocks that were freed past the cache. */
 static void count_past(struct heap *heap, unsigned kind, uint64_t n) {
     count_frees(heap, kind, n);
     count_in(&heap->bins[kind], COUNT_FLUSHED, n);
@@ -51,8 +52,8 @@ static void count_past(struct heap *heap, unsigned kind, uint64_t n) {
 
 /* ---- tiers -------------------------------------------------------------------------------------------------------- */
 
-/* A class's last slab is mostly used in part. One that will hardly be is better put where little is in memory than where all
- * is, or the next thread will use another part of it. */
+/* A class's last slab is usually used only in part. A slab that will hardly be used is better put into a slot with little in
+ * memory than into one with all of it: otherwise the next thread would use another part. */
 static void count_grown(struct bin *bin, const struct slab *slab, bool comes) {
     if (!slab_has_grown(slab)) return;
     if (!comes) bin->grown_most = (uint32_t)max_u64(bin->grown_most, bin->grown);
@@ -99,7 +100,7 @@ void heap_slot_free(struct slab *slab) {
         depot_put(segment, bit);
 }
 
-/* Any thread. */
+/* Gives the heap's LRU to the depot. Any thread. */
 void heap_lru_drop(struct heap *heap) {
     struct slab *slab = slabs_take(&heap->lru);
     while (slab != NULL) {
@@ -132,7 +133,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     purge_poke();
 }
 
-/* After blocks came back. */
+/* Call it after blocks came back. */
 static void slab_settle(struct heap *heap, struct slab *slab) {
     if (load_rlx(&slab->used) == 0)
         slab_emptied(heap, slab);
@@ -145,7 +146,7 @@ void heap_collect(struct heap *heap) {
     while (slab != NULL) {
         struct slab *next = inbox_next(slab);
         uint32_t got = inbox_collect(&heap->inbox, slab);
-        /* A thread counts what it frees of others; what comes to a private heap went through no thread's cache. */
+        /* Threads count their frees of other threads' blocks. Frees to a private heap went through no thread's cache. */
         if (load_rlx(&heap->privacy) != PRIVACY_NONE && slab->kind < CLASSES) count_past(heap, slab->kind, got);
         slab_settle(heap, slab);
         slab = next;
@@ -158,9 +159,9 @@ static struct slab *find_orphans(unsigned kind) {
     return slab;
 }
 
-/* Slabs whose owner has ended become the heap's. */
+/* Adopts orphans of the class. Returns how many. */
 uint32_t heap_adopt(struct heap *heap, unsigned kind) {
-    if (load_rlx(&heap->privacy) != PRIVACY_NONE) return 0; /* it would take them along when it is destroyed */
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) return 0; /* destroying it would destroy the adopted slabs, too */
     struct bin *bin = &heap->bins[kind];
     uint32_t count = 0;
     struct slab *slab = find_orphans(kind);
@@ -187,7 +188,7 @@ static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint
     make_ready(&heap->bins[kind], slab);
 }
 
-/* Slabs that were nobody's. false: there are none. */
+/* Makes slabs of slots from the depot. false: there are none. */
 static bool slabs_new(struct heap *heap, unsigned kind, struct slots got) {
     struct bin *bin = &heap->bins[kind];
     if (got.segment == NULL) return false;
@@ -206,7 +207,7 @@ static bool slabs_new(struct heap *heap, unsigned kind, struct slots got) {
 
 /* ---- finding a slab ----------------------------------------------------------------------------------------------- */
 
-/* What the warm pool replaces: every slab of the process is looked at until one fits. */
+/* Replaces a warm pool of capacity 0: looks at every slab of the process until one fits. */
 static struct slab *scan(const struct heap *heap, unsigned kind) {
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
@@ -282,7 +283,7 @@ static struct slab *find_slab(struct heap *heap, unsigned kind) {
     return pool_fill(heap, kind) ? ready_slab(bin) : NULL;
 }
 
-/* The time is taken by three looks at the clock, of which the first two tell what a look costs. */
+/* Three readings of the clock give the time: the first two tell what a reading costs. */
 static uint64_t took_ns(uint64_t before_ns, uint64_t start_ns) {
     uint64_t whole_ns = os_now_ns() - start_ns, look_ns = start_ns - before_ns;
     return whole_ns > look_ns ? whole_ns - look_ns : 0;
@@ -333,7 +334,7 @@ static void cache_grow(struct heap *heap, unsigned kind) {
 
 /* ---- filling a cache ---------------------------------------------------------------------------------------------- */
 
-/* Blocks of it have just been handed out. */
+/* Call it after blocks of the slab have been handed out. */
 static void slab_carved(struct bin *bin, struct slab *slab, bool had_grown) {
     if (UNLIKELY(!had_grown && slab_has_grown(slab))) bin->grown++;
     if (slab->room > 0) return;
@@ -341,7 +342,7 @@ static void slab_carved(struct bin *bin, struct slab *slab, bool had_grown) {
     tier_set(bin, slab, TIER_DRAINING);
 }
 
-/* Blocks for an empty cache; 0: no memory. */
+/* Puts blocks into an empty cache. 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
     bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
@@ -402,7 +403,7 @@ static NOINLINE void *alloc_uncached(size_t size) {
     if (size > MEDIUM_MAX) return heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
-    bool is_late = mode_checks(); /* another thread began them before this one had a heap */
+    bool is_late = mode_checks(); /* another thread began checked mode before this one had a heap */
     void *block = heap == NULL || is_late ? NULL : heap_alloc_refilled(heap, class_of(size));
     heap_return(is_lent);
     if (UNLIKELY(is_late)) return heap_hooks.check_alloc(size, BLOCK_MIN);
@@ -420,7 +421,7 @@ void *heap_alloc_slow(size_t size) {
     return block;
 }
 
-/* Secure mode's: a block at a random place of a slab. NULL: no memory. */
+/* For secure mode: a block at a random place of a slab. NULL: no memory. */
 static void *take_any(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     struct slab *slab = find_slab(heap, kind);
@@ -478,12 +479,12 @@ static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, u
     slab_settle(heap, slab);
 }
 
-/* Own blocks go to their slabs, others' home; `blocks` is used up. */
+/* Puts own blocks into their slabs and sends the others home. Overwrites `blocks`. */
 static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
     uint32_t foreign = 0;
     for (uint32_t i = 0, n; i < count; i += n) {
         struct slab *slab = slab_of(blocks[i]);
-        prefetch_write(&slab->state); /* who only reads the line first waits for it twice */
+        prefetch_write(&slab->state); /* a thread that first only reads the line waits for it twice */
         n = slab_run(blocks + i, count - i);
         if (slab_owner(slab) == heap)
             put_own(heap, slab, blocks + i, n);
@@ -496,7 +497,7 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
         if (blocks[i] != NULL) send_slab(heap, bin, blocks + i, foreign - i);
 }
 
-/* The oldest `count` blocks leave the cache. */
+/* Takes the oldest `count` blocks out of the cache. */
 static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     struct bin *bin = &heap->bins[kind];
     void **oldest = heap->base[kind] + 1;
@@ -515,9 +516,9 @@ static void push(struct heap *heap, unsigned kind, void *p) {
     if (count_byte(&heap->frees[kind])) heap_counted(heap, kind);
 }
 
-/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees of others is then
- * of no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache; of its own blocks,
- * freed in any order, each may be one that keeps a slab. */
+/* Whether the thread has allocated nothing of the class since its cache was last full. Then others' blocks that it frees are
+ * of no use to it, and the sooner their owner has them back, the more of them is still in some processor's cache. Its own
+ * blocks are freed in any order, and each of them may be the one that keeps a slab from emptying. */
 static bool only_frees(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint64_t before = bin->allocs_when_full;
@@ -544,7 +545,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     } else {
         cache_grow(heap, kind);
     }
-    /* With a smaller room there may be more in it than it is to hold. */
+    /* If the room shrank, the cache may hold more than fits. */
     while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, (cache_count(heap, kind) + 1) / 2);
     push(heap, kind, p);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
@@ -567,7 +568,7 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
     }
     heap_decay(heap);
     cache_grow(heap, kind);
-    /* No more than must go: each run that goes is looked for again by a later allocation. */
+    /* Drops no more than it must: a later allocation has to search for each run that goes. */
     if (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) - heap->room[kind] + 1);
     push(heap, kind, p);
 }
@@ -624,7 +625,7 @@ void heap_put_one(struct heap *heap, void *p, unsigned kind) {
     release(heap, &heap->bins[kind], &p, 1);
 }
 
-/* What is kept of the class goes to its slabs. */
+/* Releases what the overflow keeps of the class. */
 void heap_overflow_drop(struct heap *heap, unsigned kind) {
     uint32_t count;
     void **blocks = heap_overflow_all(heap, kind, &count);

@@ -1,13 +1,14 @@
-/* heap.h: a thread's heap, and the short ways of allocating and freeing. Layer 2.
+/* heap.h: a thread's heap, and the fast paths of allocating and freeing. Layer 2.
  *
- * For each size class a thread has a cache, an array of free blocks used as a stack, whoever owns their slabs. Behind it
+ * For each size class a thread has a cache: an array of free blocks, used as a stack, whoever owns their slabs. Behind it
  * stand the slabs that the heap owns, in tiers:
  *
- *   HOT       in the class's warm pool: refills take these, and these alone
+ *   HOT       in the class's warm pool; refills take only these
  *   LISTED    as good, but the pool is full
  *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
- *   (empty)   nothing is used: it left its class. Mostly for the heap's LRU, from where it comes back as a slab of any class;
- *             if more than half of it was never handed out, for the depot, which keeps such slots for a class's last slab
+ *   (empty)   nothing is used: it has left its class. It goes to the heap's LRU, from where it comes back as a slab of any
+ * class; or,
+ *             if at most half of it was ever handed out, to the depot, which keeps such slots for a class's last slab
  *
  * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
 #ifndef WEFT_HEAP_H
@@ -22,7 +23,7 @@ struct slab_list {
     uint32_t count;
 };
 
-/* What is counted of a class, and where weft_heap_counts has it. */
+/* The counters of a class, and the field of weft_heap_counts for each. */
 #define HEAP_COUNTERS(X)                                                                                                    \
     X(COUNT_MISSES, miss_count)                                                                                             \
     X(COUNT_FROM_OVERFLOW, from_overflow_count)                                                                             \
@@ -58,11 +59,11 @@ struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
     uint32_t capacity; /* of the warm pool */
     uint32_t prefill;
-    uint64_t allocs_when_full; /* allocations when the cache was full the last time */
-    uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
+    uint64_t allocs_when_full; /* allocations when the cache was last full */
+    uint32_t looks, found;     /* since the last adaptation: slabs wanted, and found in the pool */
     uint16_t lines_spared;     /* of blocks that go home: blocks_write */
     uint32_t grown,
-        grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
+        grown_most;        /* slabs of which more than half was handed out; the most there were before they became fewer */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
     heap_counter count[HEAP_COUNTS];
 };
@@ -70,41 +71,41 @@ struct bin {
 /* Large blocks are counted by the heap of the calling thread. */
 enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED, LARGE_COUNTS };
 
-/* A cache's places: a NULL, its blocks. */
+/* A cache's places: one for a NULL, and those of its blocks. */
 #define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes)]
 struct cache_places {
     void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
 };
 
-/* The fields of which each kind has its own, in rows of one length. */
-#define CLASS_PLACES (TINY_MAX / BLOCK_MIN + 8) /* of class_of_tiny, and what is left of the last word */
+/* The fields that each kind has, in arrays of one stride. */
+#define CLASS_PLACES (TINY_MAX / BLOCK_MIN + 8) /* those of class_of_tiny, filled up to whole words */
 #define HEAP_ROWS                                                                                                           \
     place_pointer top[KINDS];                                                                                               \
     void **limit[KINDS];                                                                                                    \
     uint8_t class_of[CLASS_PLACES]; /* class_of_tiny */                                                                     \
     byte_count frees[KINDS];                                                                                                \
     uint64_t divisor[KINDS] /* class_info's */
-/* What a heap's address and a kind's offset lead to: row->top[0] is that kind's. */
+/* The address of a kind's fields: a heap's address plus the kind's offset. row->top[0] is that kind's. */
 struct heap_row {
     HEAP_ROWS;
 };
 
 struct heap {
-    /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
-     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first three stand
-     * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
-     * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
-     * store before it takes a place in the processor's queue of them. The lowest byte counts up to 0, where heap_counted is
-     * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c
-     * counts. */
+    /* Each class's cache. top points at the topmost block; below the lowest block lies a NULL; limit is the highest value of
+     * top. Kinds that are not cached have no room, which sends a free to the slow path. The first three arrays are laid out
+     * as in os_no_heap. The thread alone writes these fields; statistics read top and frees. Frees are counted, not
+     * allocations: after an allocation the thread writes into the block, which often waits for its line, and each earlier
+     * store takes a place in the processor's store buffer. The lowest byte of `frees` counts up to 0, where heap_counted is
+     * called; above it stands the count that will be reached then. For runs, those that left the cache are subtracted:
+     * large.c counts them. */
     HEAP_ROWS;
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold */
     uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
     int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
-    uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
-    uint32_t watches;            /* heap_watch.c: rests of the caches for which it does so still */
-    uint64_t looked_ns;          /* at the clock, the last time */
+    uint64_t next_rest_ns;       /* when caches not used since the last rest are emptied */
+    uint32_t watches;            /* heap_watch.c: rests of the caches during which the heap still watches the clock */
+    uint64_t looked_ns;          /* the time at the last look at the clock */
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -116,16 +117,16 @@ struct heap {
     struct overflow *overflow;               /* NULL: nothing is kept */
     struct quarantine *quarantine;           /* heap_check.c; NULL: none yet */
     struct samples *samples;                 /* sampling.c; NULL: none yet */
-    uint64_t drawn;                          /* secure mode: of mode_random */
+    uint64_t drawn;                          /* secure mode: for mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
-    ATOMIC(bool) has_no_bins;                /* they are zeros, perhaps not in memory */
+    ATOMIC(bool) has_no_bins;                /* the bins are zeros, perhaps not in memory */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
-    struct heap *visited;                    /* while owing: in the list of who looks after it */
+    struct heap *visited;                    /* while owing: in the list of the thread that strips it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
     void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
 };
-/* Whose a heap is: a thread's; a private one, alive or not. */
+/* A thread's heap, or a private one, alive or destroyed. */
 enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
 #define IDLE_LINK offsetof(struct heap, idle_link)
 #define HEAP_SLOTS ((unsigned)((sizeof(struct heap) + SLOT_BYTES - 1) / SLOT_BYTES))
@@ -150,22 +151,22 @@ struct chunk {
 };
 struct chunk *mapping_chunks(void); /* the newest; the others follow by `older` */
 
-/* large.c: over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, where not NULL: the memory is zeros. It
- * refuses what no memory can hold, up to SIZE_MAX: its callers need not. */
+/* large.c: blocks over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, unless NULL: the memory is zeros.
+ * Refuses any size that no memory can hold, up to SIZE_MAX, so that its callers need not. */
 void *large_alloc(size_t size, size_t alignment, bool *zeroed);
 void large_free(void *p, unsigned kind);
 size_t large_size(const void *p, unsigned kind);
-/* Of blocks with a mapping. */
+/* Bytes of live blocks with a mapping. */
 size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 
-/* pressure.c: the caller is about to use so many bytes that are not in memory: gives as many back, if too much is free beside what
- * lives. Any thread. */
+/* pressure.c: the caller is about to use `bytes` that are not in memory. Gives back as many, if too much is free compared
+ * with what is in use. Any thread. */
 void pressure_before(size_t bytes, enum pressure side);
 
-/* For AddressSanitizer. handed_out: so many bytes may be touched, at least one, if there is a block. given_back: nobody may touch
- * the block any more, nor free it again. */
+/* For AddressSanitizer. handed_out: if there is a block, `size` bytes of it, at least one, may be touched. given_back:
+ * nobody may touch the block any more, nor free it again. */
 #if defined(WEFT_POISONS)
 INLINE void handed_out(const void *p, size_t size) {
     if (p != NULL) unpoison(p, size + (size == 0));
@@ -176,8 +177,8 @@ INLINE void handed_out(const void *p, size_t size) { (void)p, (void)size; }
 INLINE void given_back(void *p) { (void)p; }
 #endif
 
-/* A block that a thread's heap has freed says so by its first word, until it is handed out: its address and the word of a slot of
- * its kind, which is no address, and no other block's. AddressSanitizer sees a second free itself. */
+/* A block that a thread's heap has freed has a tag in its first word until it is handed out again: its address plus the word
+ * of a slot of its kind. The tag is no address, and no other block's tag. AddressSanitizer detects double frees itself. */
 INLINE uint64_t freed_tag(const void *p, uint64_t word) { return (uint64_t)(uintptr_t)p + word; }
 INLINE uint64_t tag_of(const void *p, unsigned kind) { return freed_tag(p, SLOT_WORD(kind)); }
 INLINE uint64_t first_word(const void *p) {
@@ -205,18 +206,18 @@ INLINE void *cache_pop(struct heap *heap, unsigned kind) {
     tag_clear(block);
     return block;
 }
-/* The same of a class over TINY_MAX. NULL: also if no block begins where the topmost is to (is_start). */
+/* The same for a class over TINY_MAX. NULL: also if no block begins where the topmost should be (is_start). */
 INLINE void *cache_pop_medium(struct heap *heap, unsigned kind) {
     const void *block = *load_rlx(&heap->top[kind]);
     return LIKELY(is_start(kind, block)) ? cache_pop(heap, kind) : NULL;
 }
 
-/* So many frees of the kind were counted as were to be without a look at the clock. */
+/* Called when as many frees of the kind were counted as may be without a look at the clock. */
 NOINLINE void heap_counted(struct heap *heap, unsigned kind);
-/* The same after that block's free into the thread's cache. */
+/* The same, after that block was freed into the thread's cache. */
 NOINLINE void heap_counted_free(const void *p);
 
-/* false: it is full. */
+/* false: the cache is full. */
 INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
     void **top = load_rlx(&heap->top[kind]);
     if (UNLIKELY(top >= heap->limit[kind])) return false;
@@ -226,7 +227,7 @@ INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
     return true;
 }
 
-/* From the cache of the size's class. NULL: it is empty, or there is none. */
+/* A block from the cache of the size's class. NULL: the cache is empty, or there is none for that size. */
 INLINE void *heap_alloc_cached(size_t size) {
     if (UNLIKELY(size > TINY_MAX) && UNLIKELY(size > MEDIUM_MAX)) return NULL; /* one test for the small ones */
     struct heap *heap = heap_mine();
@@ -235,7 +236,7 @@ INLINE void *heap_alloc_cached(size_t size) {
         block = cache_pop(heap, heap->class_of[(size + BLOCK_MIN - 1) / BLOCK_MIN]);
     } else {
         block = cache_pop_medium(heap, class_of(size));
-        __asm__("" : "+r"(block)); /* or the compiler shares the code of both, which costs the first an instruction */
+        __asm__("" : "+r"(block)); /* or the compiler merges both paths, which costs the first an instruction */
     }
     handed_out(block, size);
     return block;
@@ -246,19 +247,19 @@ INLINE void *heap_alloc(size_t size) {
     return LIKELY(block != NULL) ? block : heap_alloc_slow(size);
 }
 
-/* The head that a block's kind stands in: a block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
+/* The head that holds a block's kind. A block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
 INLINE struct heap_segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
 INLINE unsigned kind_of(const void *p) { return slot_kind(head_of(p), slot_of(p)); }
 
-/* Whether nothing of a kind with that divisor and tag begins at p, as far as it tells, or p is free. */
+/* Whether no block of a kind with that divisor begins at p, as far as the divisor tells, or p has the tag and is free. */
 INLINE bool is_misuse(const void *p, uint64_t divisor, uint64_t tag) {
     return UNLIKELY(slot_offset(p) * (uint32_t)divisor > UINT16_MAX) || UNLIKELY(is_tagged(p, tag));
 }
 
-/* As cache_push, of the word of the slot that p points into, wherever that is. false: also if something is wrong with p. */
+/* As cache_push, for the word of the slot that p points into, wherever that is. false: also if something is wrong with p. */
 INLINE bool row_push(const os_self *self, uint64_t word, void *p) {
     uint64_t tag = freed_tag(p, word);
-    __asm__("" : "+r"(tag)); /* or the compiler adds it up later, and copies the word for that */
+    __asm__("" : "+r"(tag)); /* or the compiler adds later and copies the word for it */
     struct heap_row *row = (struct heap_row *)(self->heap_base + word);
     void **top = load_rlx(&row->top[0]);
     if (UNLIKELY(top >= row->limit[0]) || is_misuse(p, row->divisor[0], tag)) return false;
@@ -269,7 +270,7 @@ INLINE bool row_push(const os_self *self, uint64_t word, void *p) {
     return true;
 }
 
-/* Of the segment that p may be in: negative, if p is NULL, and 0, if the thread's frees are all to take the long way. */
+/* The segment that p may be in. Negative: p is NULL. 0: all frees of the thread take the slow path. */
 INLINE intptr_t segment_at(const os_self *self, const void *p) { return (intptr_t)(((uintptr_t)p - 1) & self->heap_mask); }
 INLINE uint64_t word_at(intptr_t segment, const void *p) {
     return load_rlx(&((const struct heap_segment *)segment)->words[slot_of(p)]);
@@ -294,14 +295,14 @@ INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
     return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
 }
 
-/* Blocks that left the cache for the user, less those that came into it. */
+/* Blocks that left the cache for the user, less those that were freed into it. */
 INLINE uint64_t heap_taken(const struct heap *heap, unsigned kind) {
     uint64_t cached = cache_count(heap, kind);
     if (kind >= CLASSES) return 0 - cached;
     const struct bin *bin = &heap->bins[kind];
     return load_rlx(&bin->count[COUNT_CARVED]) - load_rlx(&bin->count[COUNT_FLUSHED]) - cached;
 }
-/* So far. */
+/* Frees so far. */
 INLINE uint64_t heap_frees(const struct heap *heap, unsigned kind) {
     uint64_t count = load_rlx(&heap->frees[kind]);
     return (count >> 8) - (uint8_t)(0 - count);
@@ -310,21 +311,21 @@ INLINE uint64_t heap_allocs(const struct heap *heap, unsigned kind) {
     return heap_frees(heap, kind) + heap_taken(heap, kind);
 }
 
-/* Of a block's slot, as it is for a private heap's, too. */
+/* The kind of a block's slot; for a private heap's slot, what it would be in a thread's heap. */
 INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
     return UNLIKELY(kind == KIND_PRIVATE) ? load_rlx(&slab->private_kind) : kind;
 }
 
 struct heaps {
     ATOMIC(struct heap *) all; /* newest first */
-    struct tagged idle;        /* of ended threads, with all they had */
-    struct tagged owing;       /* of ended threads, with slabs that could not be taken: others were freeing to them */
+    struct tagged idle;        /* heaps of ended threads, with all they had */
+    struct tagged owing;       /* of ended threads, with slabs that could not be abandoned: others were freeing to them */
     struct tagged bare;        /* of ended threads, with nothing */
-    struct tagged ended;       /* private ones that were destroyed */
-    struct tagged ended_bare;  /* ... and have no memory but their own */
+    struct tagged ended;       /* private heaps that were destroyed */
+    struct tagged ended_bare;  /* the same, without memory but their own */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
-    heap_counter past[CLASSES][HEAP_COUNTS]; /* what bare heaps had counted */
+    heap_counter past[CLASSES][HEAP_COUNTS]; /* counts of bare heaps */
     /* the configuration */
     ATOMIC(uint32_t) config_version;
     ATOMIC(int32_t) pool_capacity;
@@ -338,129 +339,130 @@ extern struct heaps heaps;
 struct heap *heaps_all(void);
 /* The calling thread's heap, made if it has none; NULL: no memory. */
 struct heap *heap_get(void);
-/* The same for one call, which ends with heap_return: in a thread that will not be told again that it ends. */
+/* The same for one call, which ends with heap_return: for a thread that will not be told again that it ends. */
 struct heap *heap_borrow(bool *is_lent);
 void heap_return(bool is_lent);
 /* Empties the thread's cache and collects what others freed. */
 void heap_tidy(struct heap *heap);
-/* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any
- * thread. */
+/* Strips the heap of one ended thread: sends its blocks home, and its slabs to the orphans and the depot. false: there is no
+ * such heap. Any thread. */
 bool heap_strip_one(void);
-/* Every thread's LRU goes to the depot. Any thread. */
+/* Gives every heap's LRU to the depot. Any thread. */
 void heap_drop_lrus(void);
 size_t heap_trim(void);
-/* The slab is about to be one of that class, `touched` of it in memory: gives its pages back if it is likely the class's
- * last. What of it is in memory then. */
+/* The slab is about to be one of that class, with `touched` of it in memory. Gives its pages back if it is likely the
+ * class's last slab. Returns how much of it is in memory then. */
 uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
 /* Half the time that empty memory is kept. */
 uint64_t heap_decay_period_ns(void);
-/* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
+/* For the purge thread: runs a turn of decay in place of the other threads, with a heap that has no slabs and only keeps the
+ * time. */
 void heap_decay_turn(struct heap *heap);
-/* What bare heaps had counted of the class: HEAP_COUNTS of them. To be read before the heaps are. Any thread. */
+/* The counts of the class in bare heaps: HEAP_COUNTS of them. Read them before those of the heaps. Any thread. */
 void counts_past(unsigned kind, heap_counter *past);
 
 /* heap_watch.c */
-/* The heap begins. */
+/* Call it when the heap begins. */
 void heap_watch_none(struct heap *heap);
-/* A slab emptied. */
+/* Call it when a slab has emptied. */
 void heap_watch_begin(struct heap *heap);
-/* So many frees of the kind were counted: whether to look at the clock. */
+/* Call it from heap_counted. Returns whether to look at the clock. */
 bool heap_watch_counted(struct heap *heap, unsigned kind);
-/* The next `step` frees of the kind, at most 255, are counted without coming there. */
+/* The next `step` frees of the kind, at most 255, are counted without a call of heap_counted. */
 void heap_count_from(struct heap *heap, unsigned kind, uint32_t step);
-/* How many they will be. */
+/* How many such frees are left. */
 INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
     return 256 - (uint8_t)load_rlx(&heap->frees[kind]);
 }
-/* A look at the clock found that the one before was not just now. */
+/* Call it when a look at the clock shows that the last look was some time ago. */
 void heap_watch_calm(struct heap *heap);
-/* Its caches rest, before what that empties. */
+/* Call it when the heap's caches rest, before this empties any. */
 void heap_watch_rest(struct heap *heap);
 
 /* heap_overflow.c */
-/* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them.
- * */
+/* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them. */
 bool heap_overflow_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
-/* Whether the class's blocks in the full cache are few in bytes, with what is kept, and of few slabs of the heap's. */
+/* Whether the class's blocks in the full cache and those kept are few in bytes and lie in few slabs of the heap's. */
 bool heap_overflow_is_dense(const struct heap *heap, unsigned kind);
-/* At most `count` of them, those kept last, into slots; returns how many. */
+/* Moves at most `count` of the kept blocks, the latest first, into slots. Returns how many. */
 uint32_t heap_overflow_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
-/* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */
+/* Takes all kept blocks, *count of them, where they lie. Nothing is kept any more, and the caller releases them. */
 void **heap_overflow_all(struct heap *heap, unsigned kind, uint32_t *count);
-/* The class rests: whether none was taken since it did so last. */
+/* Call it when the class rests. Returns whether none was taken since the last rest. */
 bool heap_overflow_is_idle(struct heap *heap, unsigned kind);
 /* Gives the memory back, if nothing is kept. */
 void heap_overflow_end(struct heap *heap);
 
-/* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
- * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
- * error. Nothing changed then. */
+/* heap_purge.c: starts or stops the purge thread. also(), unless NULL, must first return WEFT_OK; a new thread has no heap
+ * before that. WEFT_OK, also if there is nothing to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread is changing it;
+ * or also()'s error. On an error nothing changed. */
 int purge_set(bool wanted, int (*also)(void));
 
 /* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */
 struct heap *heap_make(void);
-/* A heap without slabs begins, or begins again. */
+/* Begins a heap without slabs, for the first time or again. */
 void heap_begin(struct heap *heap);
 
 /* ---- checked mode: heap_check.c ----------------------------------------------------------------------------------- */
 
-/* As their namesakes; what is wrong with p is said on standard error, and the process aborts. SIZE_ANY: the size is not
- * known. */
+/* As their namesakes, but they report on standard error whatever is wrong with p, and abort the process. SIZE_ANY: the size
+ * is not known. */
 #define SIZE_ANY SIZE_MAX
 void *check_alloc(size_t size, size_t alignment);
 void check_free(void *p, size_t size);
 size_t check_usable(const void *p);
-/* Secure mode: whether the block is of that size now, in place. */
+/* Secure mode: resizes the block in place, if possible. Returns whether it has that size now. */
 bool check_resize(void *p, size_t size);
 /* The same for a private heap. false: the block is not of that heap; nothing happened. */
 void *check_alloc_in(struct heap *heap, size_t size);
 bool check_free_in(struct heap *heap, void *p);
-/* Begins it, or fails: no memory, or other threads have heaps. A WEFT_E* code. */
+/* Begins the mode, or fails: no memory, or other threads have heaps. Returns a WEFT_E* code. */
 int check_begin(void);
 int check_begin_secure(void);
-/* Whether it was the caller who made the mark, which was *found, that of a freed block. */
+/* Marks a block as freed. false: the mark was no longer *found, so another thread changed it. */
 bool check_mark_end(block_mark *mark, uint64_t *found);
-/* Blocks in the heap's quarantine are freed. */
+/* Frees the blocks in the heap's quarantine. */
 void check_flush(struct heap *heap);
-/* The slab's blocks are nobody's any more. */
+/* The slab's blocks no longer belong to anybody. */
 void check_forget(const struct slab *slab);
-/* The slab begins: what its slot was before left marks. */
+/* The slab begins: clears marks that the slot's earlier use has left. */
 void check_renew(const struct slab *slab);
 
-/* ---- what is told without checked mode: misuse.c ------------------------------------------------------------------- */
+/* ---- reports without checked mode: misuse.c ------------------------------------------------------------------------ */
 
-/* Each tells on standard error what is wrong with p, and the process aborts; else they return. */
-/* p is to be a block that is not known to be free. Any thread. */
+/* If something is wrong with p, each of these says so on standard error and aborts the process. Otherwise it returns. */
+/* p should be a block that is not known to be free. Any thread. */
 void misuse_look(const void *p, const char *call);
-/* As misuse_look; and one that may have been asked for by that size. */
+/* As misuse_look; moreover, it should be a block that may have been allocated with that size. */
 void misuse_sized(const void *p, size_t size);
-/* A block that was freed goes to its slab, where none begins at p or it is free already. Does not return. */
+/* A freed block goes to its slab, but no block begins at p, or it is free already. Does not return. */
 void misuse_found(const void *p);
 
 /* ---- samples: sampling.c, where there is a sampler ------------------------------------------------------------------ */
 
-/* heap_alloc_slow's way. *zeroed, where not NULL: as large_alloc. from: in whose call. */
+/* Allocates in place of alloc_uncached. *zeroed, unless NULL: as large_alloc. from: the return address of the caller's
+ * caller. */
 void *sampling_alloc(size_t size, bool *zeroed, const void *from);
-/* A block that large_alloc has made. */
+/* Call it for a block that large_alloc has made. */
 void sampling_large(void *p, size_t size, const void *from);
-/* Before the long ways look into the cache of the kind, and after. */
+/* Call these before and after the slow paths use the kind's cache. */
 void sampling_lift(struct heap *heap, unsigned kind);
 void sampling_lower(struct heap *heap, unsigned kind);
-/* Whether the slab's blocks are samples, whose frees are sampling_free. */
+/* Whether the slab's blocks are samples, which sampling_free frees. */
 bool sampling_has(const struct slab *slab);
 void sampling_free(void *p);
-/* A block over MEDIUM_MAX is about to live no more: it may be a sample. */
+/* Call it before a block over MEDIUM_MAX ends: it may be a sample. */
 void sampling_end(const void *p);
-/* A block that may be a sample stays, with that size. */
+/* Call it when a block that may be a sample is resized in place to that size. */
 void sampling_resize(const void *p, size_t size);
 
 /* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
 
-/* A block over MEDIUM_MAX of a private heap. NULL: no memory. */
+/* Allocates a block over MEDIUM_MAX for a private heap. NULL: no memory. */
 void *private_large(struct heap *heap, size_t size);
-/* A slab of one large block, which was freed: its memory goes back. Owner. */
+/* Gives back the memory of a slab whose one large block was freed. Owner. */
 void private_large_end(struct heap *heap, struct slab *slab);
 /* Frees a block of a private heap. Any thread. */
 void private_free(void *p);
@@ -472,9 +474,9 @@ void *heap_take_one(struct heap *heap, unsigned kind);
 void heap_put_one(struct heap *heap, void *p, unsigned kind);
 /* Frees a block of a class past a full cache. */
 void heap_free_small(struct heap *heap, void *p, unsigned kind);
-/* heap_alloc_slow's way past an empty cache. */
+/* Allocates as heap_alloc_slow does once the cache is empty. */
 void *heap_alloc_refilled(struct heap *heap, unsigned kind);
-/* The slab's slot, which nobody uses, goes to the depot. */
+/* Gives the slab's slot, which nobody uses, to the depot. */
 void heap_slot_free(struct slab *slab);
 
 /* For heap_life.c. */
@@ -482,12 +484,13 @@ void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
-/* All blocks of the cache, of the overflow and of what gathers leave. */
+/* Releases all blocks of the class's cache and overflow. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
 void heap_overflow_drop(struct heap *heap, unsigned kind);
 uint32_t heap_adopt(struct heap *heap, unsigned kind);
 void heap_lru_drop(struct heap *heap);
-/* The heap's slabs become orphans, all but those that others are freeing to right now. Returns whether it has none left. */
+/* Turns the heap's slabs into orphans, except those that other threads are freeing to right now. Returns whether the heap
+ * has none left. */
 bool heap_abandon(struct heap *heap);
 
 #endif

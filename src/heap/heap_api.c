@@ -1,7 +1,8 @@
 /* heap_api.c: the heap's public functions; their contracts are in weft.h. Layer 2.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   H4  weft_heap_configure: version + 1  release  H5  a heap follows to the new version with what was there before, for good
+ *   H4  weft_heap_configure: version + 1  release  H5  a heap follows to the new version with the old configuration, for
+ * good
  */
 #include <string.h>
 
@@ -36,7 +37,7 @@ void *weft_alloc_aligned(size_t alignment, size_t size) {
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }
 
-/* The bytes of the block, whoever has it. */
+/* The usable bytes of the block, whoever owns it. */
 static size_t heap_usable(const void *p) {
     unsigned kind = kind_of(p);
     if (kind == KIND_PRIVATE) kind = load_rlx(&slab_of(p)->private_kind);
@@ -44,7 +45,7 @@ static size_t heap_usable(const void *p) {
 }
 
 #if defined(WEFT_POISONS)
-/* Read first: of a block that was freed already, AddressSanitizer says so here. */
+/* Reads the block first, so that AddressSanitizer reports a second free here. */
 void given_back(void *p) {
     if (p == NULL || mode_checks()) return;
     (void)load_rlx((ATOMIC(uint8_t) *)p);
@@ -69,7 +70,7 @@ static void *realloc_copy(void *p, size_t usable, size_t size) {
     return other;
 }
 
-/* The class of a live block that a free would take the short way with; CLASSES: something else is at p. */
+/* The class of a live block whose free would take the fast path; CLASSES: something else is at p. */
 static unsigned small_class(const os_self *self, const void *p) {
     const struct heap_segment *head = head_of(p);
     if (self->heap_mask == 0 || !heads_has(head)) return CLASSES;
@@ -82,7 +83,8 @@ static unsigned small_class(const os_self *self, const void *p) {
 
 static bool stays(size_t usable, size_t size) { return size <= usable && (size > usable / 2 || usable == BLOCK_MIN); }
 
-/* One of a private heap. A sample stays where one of its class, which is no sample, would: else more would stand behind it. */
+/* For a block of a private heap. A sample stays in place exactly when an ordinary block of its class would: otherwise it
+ * would stand for more allocations than it should. */
 static void *realloc_private(void *p, size_t size) {
     size_t usable = heap_usable(p);
     bool is_sample = sampling_has(slab_of(p));
@@ -91,8 +93,8 @@ static void *realloc_private(void *p, size_t size) {
     return p;
 }
 
-/* As large_resize. What grows, or has a mapping, is a sample with the chance of its new size, as if it were copied; first it
- * is none, for its address may be another block's as soon as it has moved. */
+/* As large_resize. A block that grows, or has a mapping, becomes a sample with the chance of its new size, as if it were
+ * copied. Its end as a sample is reported first, because its address may be another block's as soon as it has moved. */
 static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) {
     bool is_anew = kind == KIND_DIRECT || size > usable, may_be_one = kind >= CACHED;
     if (is_anew && may_be_one) sampling_end(p);
@@ -120,7 +122,7 @@ static void *realloc_any(void *p, size_t size) {
     return stays(usable, size) ? p : realloc_copy(p, usable, size);
 }
 
-/* In place while the block is not more than twice too large; a large one grows in place, too, where there is room. */
+/* Stays in place while the block is at most twice too large. A large block also grows in place if there is room. */
 void *weft_realloc(void *p, size_t size) {
     unsigned kind = small_class(os_self_get(), p);
     if (UNLIKELY(kind == CLASSES)) return realloc_any(p, size);
@@ -182,7 +184,7 @@ static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->reuse_count += load_rlx(&heap->large[LARGE_REUSED]);
     to->free_count += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
-    for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
+    for (unsigned i = CLASSES; i < CACHED; i++) { /* the counts above lack the runs that caches served */
         uint64_t frees = heap_frees(heap, i), taken = heap_taken(heap, i);
         to->alloc_count += frees + taken;
         to->free_count += frees;
@@ -217,7 +219,7 @@ static void add_memory(weft_heap_counts *to) {
     to->classes = CLASSES;
 }
 
-/* Blocks change threads while the threads are gone through: a free may be seen whose allocation was not. */
+/* Blocks move between threads while this goes through the threads: it may see a free without its allocation. */
 static void counts_settle(weft_heap_counts *to) {
     uint64_t *sums[] = {&to->alloc_count, &to->free_count, &to->hit_count, &to->live_bytes};
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
@@ -314,7 +316,7 @@ static int walk_slot(const struct heap_segment *segment, unsigned slot, visit_fn
     if (kind < CLASSES) {
         area.block_size = class_info[kind].size;
         area.blocks = class_info[kind].blocks;
-        area.blocks_used = (size_t)min_u64(load_rlx(&segment->slabs[slot].used), area.blocks); /* of another class by now? */
+        area.blocks_used = (size_t)min_u64(load_rlx(&segment->slabs[slot].used), area.blocks); /* the class may be new */
         if (area.blocks_used == 0) return 0;
     } else if (kind <= KIND_RUN) {
         area.size = area.block_size = load_rlx(&segment->slabs[slot].run_slots) * SLOT_BYTES;

@@ -1,33 +1,38 @@
 /* heap_check.c: checked mode and secure mode. Layer 2.
  *
- * Every thread's caches are closed, so that each call takes the long way and ends here; the short ways do not know of it.
- * Each block has a mark beside its slab, made when the segment's first block is checked: how many bytes were asked for,
- * and
+ * Every thread's caches are closed, so that each call takes the slow path and ends here; the fast paths do not know of
+ * checked mode. Each block has a mark outside its slab; a segment's marks are made when its first block is checked. A mark
+ * says how many bytes were asked for, and
  *
  *   NONE   never handed out                   OLD    handed out before checked mode began; its bytes are not looked at
  *   LIVE   handed out, canary behind it       FREED  freed, and not handed out again
  *
- * LIVE and OLD become FREED by CAS, so that of two threads that free a block one is told. What was asked for is followed
- * by at least CANARY bytes of a pattern, looked at when the block is freed or resized. A freed block is filled and waits
- * in its thread's quarantine, a ring bounded in blocks and bytes; when it leaves, the fill is looked at. Blocks of
- * private heaps do not wait: they would outlive their heap there. What is wrong is said by one write to standard error,
- * and the process aborts.
+ * LIVE and OLD become FREED by CAS, so that if two threads free a block, one of the frees is reported. At least CANARY bytes
+ * of a pattern follow the bytes asked for; they are checked when the block is freed or resized. A freed block is filled and
+ * waits in its thread's quarantine, a ring bounded in blocks and bytes; when it leaves, the fill is checked. Blocks of
+ * private heaps do not wait, because they would outlive their heap there. A fault is reported by one write to standard
+ * error, and the process aborts.
  *
- * Secure mode does the same, but for these:
+ * Secure mode does the same, except for these:
  *
  *   places      slab_carve_any and depot.c choose them at random; guards stand around what depot.c gives
  *   canary      its bytes are a secret of the process, and it has at least SECRET_CANARY bytes
- *   bounds      the last bytes before each block of a slab, and behind the last one, hold canary from the time that a block
- *               beside them is handed out first, also while it is free: they are the free block's neighbour's. So a block
- *               that is freed looks at both its ends. Who writes a bound is the slab's owner, before the first of the two
- *               blocks beside it is handed out; from then on everybody only reads it
- *   quarantine  of fewer blocks and bytes; which of them leaves is chosen at random. A block over MEDIUM_MAX that waits there is a
- *               guard itself, so it takes no memory, and any use of it is stopped
- *   marks       of a slot become NONE when a slab begins there: bounds are those of its own blocks
+ *   bounds      the last bytes of each block of a slab, and those before its first block, hold a canary from the time that a
+ * block
+ *               beside them is first handed out, also while the block that they are in is free: they then guard its
+ * neighbour. So
+ *               a free checks both ends of its block. The slab's owner writes a bound before the first of the two blocks
+ * beside it
+ *               is handed out; from then on every thread only reads it
+ *   quarantine  has fewer blocks and bytes; the block that leaves is chosen at random. A block over MEDIUM_MAX that waits
+ * there is
+ *               itself guarded, so it takes no memory, and any use of it is stopped
+ *   marks       of a slot become NONE when a slab begins there, because its bounds are new, too
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
- *   M3  mark_change: CAS mark     relaxed  -   split: a block freed by two threads at once is freed twice
+ *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks
+ * are lost
+ *   M3  mark_change: CAS mark     relaxed  -   split: a block that two threads free at once is freed twice
  */
 #include <string.h>
 
@@ -35,16 +40,16 @@
 
 #define CANARY ((size_t)16)
 #define SECRET_CANARY sizeof(uint64_t)
-#define CANARY_MAX ((size_t)256) /* bytes of it that are looked at */
+#define CANARY_MAX ((size_t)256) /* bytes of it that are written and checked */
 #define CANARY_WORD UINT64_C(0xC5C5C5C5C5C5C5C5)
-#define FILL_WORD UINT64_C(0xDBDBDBDBDBDBDBDB)              /* as an address: nobody's */
+#define FILL_WORD UINT64_C(0xDBDBDBDBDBDBDBDB)              /* no valid address */
 #define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
 #define QUARANTINE_BYTES (SLOT_BYTES * 64)
 #define SECURE_BLOCKS (QUARANTINE_BLOCKS / 4)
 #define SECURE_BYTES (QUARANTINE_BYTES / 4)
-#define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
+#define WAITS_MAX (QUARANTINE_BYTES / 4) /* a larger block does not wait */
 #define WORDS_AT_ONCE 8u
-#define GUARDED_BYTES SLOT_BYTES /* what one that is a guard counts as */
+#define GUARDED_BYTES SLOT_BYTES /* what a guarded block counts for in the quarantine */
 
 struct quarantine {
     uint32_t first, count;
@@ -53,7 +58,7 @@ struct quarantine {
 };
 _Static_assert(sizeof(struct quarantine) <= SLOT_BYTES, "a quarantine is a slot");
 
-/* The block at p, which must be a live one; *mark is its mark. */
+/* The block at p, which must be live; *mark is its mark. Reports a fault otherwise. */
 static struct block live_at(const void *p, const char *call, uint64_t *mark) {
     struct block block = block_at(p);
     *mark = block.mark == NULL ? 0 : load_rlx(block.mark);
@@ -85,7 +90,7 @@ static bool marks_make(struct heap_segment *segment) {
 void check_forget(const struct slab *slab) {
     if (!mode_checks()) return;
     unsigned blocks = class_info[slab->kind].blocks;
-    if (slab->kind == KIND_DIRECT) return; /* its record goes with it */
+    if (slab->kind == KIND_DIRECT) return; /* its mark is in its record, which goes with it */
     for (unsigned i = 0; i < blocks; i++) {
         block_mark *mark = mark_in(segment_of(slab), slab_slot(slab), i);
         if (mark != NULL && load_rlx(mark) != 0) store_rlx(mark, load_rlx(mark) | MARK_FREED);
@@ -101,14 +106,16 @@ void check_renew(const struct slab *slab) {
 
 /* ---- patterns ----------------------------------------------------------------------------------------------------- */
 
-/* The word as it lies at that address, if each byte of it lies where an address leaves its number (little-endian). */
+/* The bytes of the word in the order in which they lie at that address, if the pattern repeats from multiples of 8
+ * (little-endian). */
 static uint64_t word_from(uint64_t word, const char *at) {
     unsigned by = 8 * ((uintptr_t)at & 7);
     return by == 0 ? word : word >> by | word << (64 - by);
 }
 static char word_byte(uint64_t word, size_t i) { return (char)(word >> 8 * (i & 7)); }
 
-/* Whether all of so many words are that one; without a branch for each, so that the compiler takes several at a time. */
+/* Whether all of WORDS_AT_ONCE words are `word`. It has no branch for each, so that the compiler compares several at a
+ * time. */
 static bool are_all(const char *bytes, uint64_t word) {
     uint64_t differ = 0, found[WORDS_AT_ONCE];
     memcpy(found, bytes, sizeof found);
@@ -116,7 +123,7 @@ static bool are_all(const char *bytes, uint64_t word) {
     return differ == 0;
 }
 
-/* The first byte of them that is not the word's at its address modulo the word's bytes; `count`: none. */
+/* The index of the first byte that differs from the pattern at its address; `count`: none. */
 static size_t first_other(const char *bytes, size_t count, uint64_t word) {
     uint64_t turned = word_from(word, bytes), found;
     size_t i = 0;
@@ -139,7 +146,8 @@ static void write_words(char *bytes, size_t count, uint64_t word) {
 static size_t canary_least(void) { return mode_is_secure() ? SECRET_CANARY : CANARY; }
 static uint64_t canary_word(void) { return mode_is_secure() ? heap_mode.canary : CANARY_WORD; }
 
-/* Whether the block's slab has bounds. AddressSanitizer, which tells what is written beside a block, would not let them be read. */
+/* Whether the block's slab has bounds. AddressSanitizer reports writes beside a block itself, and would not let bounds be
+ * read. */
 static bool has_bounds(const struct block *block) {
 #if defined(WEFT_POISONS)
     return block == NULL;
@@ -152,7 +160,7 @@ static size_t canary_size(const struct block *block, size_t size) {
     return (size_t)min_u64(block->usable - size, CANARY_MAX);
 }
 
-/* Where what is too much of a large block ends, and another may begin. */
+/* The last canary of the block: where the excess of a large block ends, and another block may begin. */
 static char *canary_last(const struct block *block) { return block->start + block->usable - canary_least(); }
 
 static void canary_write(const struct block *block, size_t size) {
@@ -175,7 +183,7 @@ static void canary_check(const struct block *block, const char *call, uint64_t m
     fault_tell((struct fault){call, block->start, what, size + at}, block, mark);
 }
 
-/* Before a segment's first slot stands what its head does not use. */
+/* Checks the bytes before a segment's first slot, which its head does not use. */
 static void front_check(const struct block *block, uint64_t mark) {
     if (block->kind > KIND_RUN || slot_of(block->start) != HEAD_SLOTS || slot_offset(block->start) != 0) return;
     if (sizeof(struct heap_segment) + CANARY > HEAD_SLOTS * SLOT_BYTES) return;
@@ -185,9 +193,9 @@ static void front_check(const struct block *block, uint64_t mark) {
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the block so many on is one of the slab, and was handed out before. */
+/* Whether the block `on` places further is in the slab and was handed out before. */
 static bool is_known(const struct block *block, unsigned index, int on) {
-    unsigned other = index + (unsigned)on; /* -1: more than any */
+    unsigned other = index + (unsigned)on; /* before the first: more than any index */
     return other < class_info[block->kind].blocks && mark_state(load_rlx(block->mark + on)) != MARK_NONE;
 }
 
@@ -195,14 +203,14 @@ static unsigned index_of(const struct block *block) {
     return index_in(block->kind, block->start - slab_margin(block->kind, block->start));
 }
 
-/* Blocks begin at multiples of BLOCK_MIN, so the word lies there as it is. */
+/* Blocks begin at multiples of BLOCK_MIN, so the canary lies there without rotation. */
 static bool is_whole(const char *bound) {
     uint64_t found;
     memcpy(&found, bound, sizeof found);
     return found == heap_mode.canary;
 }
 
-/* The block is about to be handed out. */
+/* Writes or checks a bound of a block that is about to be handed out. */
 static void bound_begin(const struct block *block, char *bound, bool is_made) {
     if (!is_made) { /* a page that is read before it is written costs two faults */
         write_words(bound, SECRET_CANARY, canary_word());
@@ -213,7 +221,8 @@ static void bound_begin(const struct block *block, char *bound, bool is_made) {
     fault_tell((struct fault){"alloc", block->start, what, SIZE_ANY}, block, load_rlx(block->mark));
 }
 
-/* Nothing of the heap's lies between a slab's first block and its guard, where there is no room for a bound. */
+/* Whether the block has a bound before it. A slab's first block has none if its margin has no room for it; between that
+ * block and the guard the heap keeps nothing. */
 static bool has_front(const struct block *block) {
     return index_of(block) != 0 || slab_margin(block->kind, block->start) >= SECRET_CANARY;
 }
@@ -225,7 +234,7 @@ static void bounds_begin(const struct block *block) {
     bound_begin(block, canary_last(block), was_out || is_known(block, index, 1));
 }
 
-/* Of a block that is freed: canary_check looks at the other one. */
+/* Checks the bound before a block that is freed; canary_check checks the one behind it. */
 static void bounds_check(const struct block *block, uint64_t mark) {
     if (!has_front(block) || is_whole(block->start - SECRET_CANARY)) return;
     const char *what = "was written before its start, by itself or from past the end of the one before it";
@@ -234,7 +243,7 @@ static void bounds_check(const struct block *block, uint64_t mark) {
 
 /* ---- what waits --------------------------------------------------------------------------------------------------- */
 
-/* Whether the block, while it waits, is a guard. */
+/* Whether the block is guarded while it waits. */
 static bool is_wall(const struct block *block) {
     return mode_is_secure() && block->kind >= CLASSES && block->kind <= KIND_RUN && !block->is_private;
 }
@@ -285,7 +294,7 @@ static void put(struct heap *heap, const struct block *block) {
         slab_send(slab_of(p), &p, 1);
 }
 
-/* What is taken to have been asked for: secure mode's blocks all have a byte, as the C library's do. */
+/* How many bytes a request counts for: in secure mode at least one, as with the C library. */
 static size_t asked(size_t size) { return size == 0 && mode_is_secure() ? 1 : size; }
 
 static void *alloc_in(struct heap *heap, size_t wanted, size_t alignment) {
@@ -328,7 +337,7 @@ static struct quarantine *quarantine_of(struct heap *heap) {
 
 static size_t waiting_bytes(const struct block *block) { return is_wall(block) ? GUARDED_BYTES : block->usable; }
 
-/* Secure mode's choice takes the oldest one's place. */
+/* For secure mode: swaps a random block with the oldest one. */
 static void choose(struct heap *heap, struct quarantine *quarantine) {
     uint32_t chosen = mode_random_below(&heap->drawn, quarantine->count);
     void **oldest = &quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS];
@@ -337,7 +346,7 @@ static void choose(struct heap *heap, struct quarantine *quarantine) {
     *oldest = block;
 }
 
-/* The oldest block leaves. */
+/* Takes the oldest block out of the quarantine and frees it. */
 static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
     if (mode_is_secure()) choose(heap, quarantine);
     struct block block = block_at(quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS]);
@@ -348,7 +357,7 @@ static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
     if (!is_wall(&block))
         fill_check(&block);
     else if (!os_unguard(block.start, block.usable))
-        return; /* it stays a guard for good */
+        return; /* it stays guarded for good */
     poison(block.start, block.usable);
     put(heap, &block);
 }
@@ -385,7 +394,7 @@ static bool mark_change(block_mark *mark, uint64_t *found, uint64_t to) {
 
 bool check_mark_end(block_mark *mark, uint64_t *found) { return mark_change(mark, found, *found | MARK_FREED); }
 
-/* Of the calls that free the block at p one returns; in the others the process ends. */
+/* If several calls free the block at p, one of them returns; in the others the process ends. */
 static struct block mark_end(void *p, size_t size) {
     uint64_t mark;
     struct block block = live_at(p, "free", &mark);
@@ -455,7 +464,7 @@ static void mark_old(struct heap_segment *segment, unsigned slot, unsigned index
     store_rlx(block.mark, (uint64_t)block.usable << MARK_BITS | MARK_OLD);
 }
 
-/* The blocks handed out before are the user's. No other thread uses the heap. */
+/* Gives marks to the blocks handed out before. No other thread uses the heap. */
 static bool segment_begin(struct heap_segment *segment) {
     for (unsigned slot = 0; slot < SEGMENT_SLOTS; slot++) {
         unsigned kind = slot_kind(segment, slot);
@@ -477,7 +486,7 @@ static void mappings_begin(void) {
         }
 }
 
-/* No thread but the caller has had one, and no private one is alive: of one that ended nothing is anybody's. */
+/* Whether no other thread ever had a heap and no private heap is alive. Destroyed private heaps have no blocks. */
 static bool is_only_heap(const struct heap *mine) {
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
         if (heap != mine && load_rlx(&heap->privacy) != PRIVACY_ENDED) return false;

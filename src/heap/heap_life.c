@@ -1,25 +1,26 @@
-/* heap_life.c: see heap.h. The life of a thread's heap, and memory that goes back to the system.
+/* heap_life.c: see heap.h. The life of a thread's heap, and giving memory back to the system.
  *
- * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes
- * it from there, and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes
- * memory that is nobody's; so does each turn of decay. Stripped of all it had, a heap is bare. One that could not give up
- * slabs, since others were freeing to them, is owing: the frees reach its inbox, and stripping it again, at a turn of
- * decay, a trim, or by the next thread, finds them. Nobody takes bare heaps but threads that begin, so those do not make
- * new ones while the others are looked after.
+ * A thread that ends leaves its heap as it is, including the blocks in its caches, among the idle heaps. A new thread takes
+ * a heap from there and finds what it needs. A thread that finds no room in its own slabs strips idle heaps before it takes
+ * memory that nobody owns; so does each turn of decay. A heap stripped of all that it had is bare. A heap that could not
+ * give up some slabs, because others were freeing to them, is owing: those frees reach its inbox, and the next stripping, by
+ * a turn of decay, a trim or a thread that takes the heap, finds them. Only new threads take bare heaps, so they do not make
+ * new heaps while others are being stripped.
  *
- * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the
- * thread when all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one
- * call. So does one that will not be told: the process has no key left.
+ * The end. Other destructors of the thread's data may run after ours, and after all of them the C library frees the thread's
+ * own data, when nobody is told any more. So a thread that was told twice borrows an idle heap for one call. So does a
+ * thread that will not be told, because the process has no key left.
  *
- * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
- * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
- * whose slabs emptied might do neither for long after, so it watches: it looks every so many frees, too (heap_watch.c).
+ * Decay. A turn is taken by the first thread that comes after its time. What has emptied goes to the depot at the first turn
+ * after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow. A thread
+ * whose slabs have emptied may do neither for a long time, so it watches: it also looks once in a number of frees
+ * (heap_watch.c).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
  *   H2  heaps_all: load all      acquire  H1      see H1
  *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
- *   H6  counts_leave: add past   release  H7      who sums counts counts a heap's twice
+ *   H6  counts_leave: add past   release  H7      a thread that sums counts counts a heap's twice
  *   H7  counts_past: load past   acquire  H6      see H6
  */
 #include <string.h>
@@ -30,8 +31,8 @@
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
 #define CALM_NS 1000000        /* since the last look at the clock: the thread does little */
-#define MANY_SLABS 128u        /* of which one may come by page faults */
-#define LAST_EXIT 2u           /* after so many it borrows */
+#define MANY_SLABS 128u        /* so many that the pages of one may be faulted in again */
+#define LAST_EXIT 2u           /* a thread told this many times that it ends borrows */
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
 
@@ -54,8 +55,9 @@ void heap_begin(struct heap *heap) {
     heap_config_set(heap);
 }
 
-/* Where its caches lie: never changed, for other threads count what is in them. A page that is read before it is written
- * costs two faults, and a process's first thread uses nearly all of these pages: so its NULLs are written. */
+/* Places the caches. Their places never change, because other threads count the blocks in them. The process's first thread
+ * uses nearly all of these pages, and a page that is read before it is written costs two faults: so the NULLs are
+ * written. */
 static void caches_lay(struct heap *heap) {
     bool is_first = load_rlx(&heaps.all) == NULL;
     void **place = heap->places;
@@ -73,7 +75,7 @@ struct heap *heap_make(void) {
     depot_soil(got);
     struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
     if (got.dirty != 0) {
-        plain_write(&heap->inbox, sizeof heap->inbox); /* of what others reach, that is what they do not reach by H2 */
+        plain_write(&heap->inbox, sizeof heap->inbox); /* the only part that others reach by another way than H2 */
         memset(heap, 0, sizeof *heap);
     }
     caches_lay(heap);
@@ -96,7 +98,7 @@ static void heap_leave(os_self *self) {
     purge_poke();
 }
 
-/* Asks to be told once more: destructors that come after this one in its round may need a heap for long. */
+/* Asks to be told once more: destructors that run after this one in the same round may use a heap a lot. */
 static void heap_exit(os_self *self) {
     heap_leave(self);
     if (self->heap_exits++ == 0) os_self_watch(OS_EXIT_HEAP, heap_exit);
@@ -111,7 +113,7 @@ struct heap *heap_get(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     store_rlx(&heap->has_no_bins, false);
-    self->heap = heap; /* first: to watch may allocate */
+    self->heap = heap; /* before os_self_watch, which may allocate */
     self->heap_base = (uintptr_t)heap - SLOT_MARK;
     self->heap_mask = mode_checks() ? 0 : ~SEGMENT_MASK;
     if (self->heap_exits < LAST_EXIT && os_self_watch(OS_EXIT_HEAP, heap_exit) != 0) self->heap_exits = LAST_EXIT;
@@ -151,9 +153,9 @@ void counts_past(unsigned kind, heap_counter *past) {
     for (unsigned k = 0; k < HEAP_COUNTS; k++) store_rlx(&past[k], load_acq(H7, &heaps.past[kind][k]));
 }
 
-/* What the heap has counted counts on without it. Blocks made ready and given back go as their difference: whoever sums counts
- * meanwhile misses some, but never finds all that were ever made ready to live. Who sums reads `past` before the heaps, and the heap
- * says that it has no bins before `past` has what they counted: so nothing is summed twice. */
+/* Adds the heap's counts to `past`. Of blocks carved and flushed only the difference is added: a thread that sums counts
+ * meanwhile misses some, but never takes all blocks ever carved for live ones. It reads `past` before the heaps, and a heap
+ * sets has_no_bins before `past` has its counts. So nothing is summed twice. */
 static void counts_leave(struct heap *heap) {
     store_rlx(&heap->has_no_bins, true);
     for (unsigned i = 0; i < CLASSES; i++) {
@@ -167,9 +169,10 @@ static void counts_leave(struct heap *heap) {
     }
 }
 
-/* A bare heap's memory goes back, but for its first page: what its caches lay in, and its bins, which have to follow the
- * configuration again then. Others sum their counts meanwhile: these are zeros before. So nothing is cleared by hand, and if
- * the system does not take the pages they stay as they are. Samples are due by what the heap has counted: its bins stay. */
+/* Gives back a bare heap's memory, except for its first page: the places of its caches, and its bins, which must follow the
+ * configuration again afterwards. Other threads sum the bins' counts meanwhile, so these are set to zero first. Nothing else
+ * is cleared by hand: if the system does not take the pages, they stay as they are. If the heap has samples, its bins stay,
+ * because their counts say when the next sample is due. */
 static void strip_memory(struct heap *heap) {
     bool has_samples = heap->samples != NULL;
     size_t end = HEAP_SLOTS * SLOT_BYTES;
@@ -196,7 +199,7 @@ bool heap_strip_one(void) {
     return true;
 }
 
-/* Those of threads that end meanwhile may be left to the next time. */
+/* Heaps of threads that end meanwhile may be left to the next time. */
 static void strip_all(void) {
     struct heap *first = NULL, *heap;
     while ((heap = tagged_pop(&heaps.owing, IDLE_LINK)) != NULL) {
@@ -211,7 +214,7 @@ static void strip_all(void) {
     }
 }
 
-/* Private heaps that were destroyed had nothing left. */
+/* Private heaps that were destroyed have nothing left but their own memory. */
 static void strip_ended(void) {
     for (struct heap *heap; (heap = tagged_pop(&heaps.ended, IDLE_LINK)) != NULL;) {
         strip_memory(heap);
@@ -255,9 +258,9 @@ void heap_rest(void) {
     if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
 }
 
-/* A class's last slab is used in part: where it had as many at most, or, of many, one more. The pages come again as they are
- * used. That costs most where it is wrong, so it is done once for each class from one rest of the caches to the next,
- * however often slabs come and go. */
+/* A slab is likely the class's last if the class has as many grown slabs as it ever had, or, of many, one fewer. Such a slab
+ * is used only in part, so its pages are given back and come again as they are used. A wrong guess costs most, so this is
+ * done once for each class from one rest of the caches to the next, however often slabs come and go. */
 uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
     struct bin *bin = &heap->bins[kind];
     uint32_t rest = (uint32_t)heap->next_rest_ns, near = bin->grown_most >= MANY_SLABS ? 1 : 0;
@@ -272,7 +275,7 @@ uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uin
     return 0;
 }
 
-/* Empties the caches that were not used since the last time, and takes their room back; so with what is kept behind them. */
+/* Empties the caches that were not used since the last rest, and shrinks their room; does the same for the overflow. */
 static void rest_caches(struct heap *heap) {
     heap_watch_rest(heap);
     for (unsigned i = 0; i < CACHED; i++) {
@@ -288,7 +291,7 @@ static void rest_caches(struct heap *heap) {
     heap_overflow_end(heap);
 }
 
-/* A private heap has the turn for its thread, whose own heap takes what ended threads have left. */
+/* A private heap takes the turn for its thread. What ended threads have left goes to the thread's own heap. */
 static struct heap *adopter(struct heap *heap) {
     if (load_rlx(&heap->privacy) == PRIVACY_NONE) return heap;
     struct heap *mine = heap_mine();
@@ -314,7 +317,7 @@ void heap_decay_turn(struct heap *heap) {
     heap_abandon(heap);
 }
 
-/* A time lies at most two periods ahead. One that lies further was set before a shorter decay_ms was asked for. */
+/* A due time lies at most two periods ahead. If it lies further, it was set before a shorter decay_ms was configured. */
 static bool is_due(uint64_t next_ns, uint64_t now_ns) {
     return now_ns >= next_ns || next_ns - now_ns > 2 * heap_decay_period_ns();
 }

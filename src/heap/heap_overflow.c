@@ -23,9 +23,9 @@
 #include "heap/heap.h"
 #include "heap/hooks.h"
 
-#define HALVES 3u      /* of a cache */
-#define HALVES_TINY 7u /* if these are no more than a slab's bytes */
-#define SAMPLES 8u     /* neighbours in a cache: all but one are of one slab each */
+#define HALVES 3u      /* halves of a cache that are kept */
+#define HALVES_TINY 7u /* the same, if these are no more than a slab's blocks */
+#define SAMPLES 8u     /* pairs of neighbours in a cache that are looked at; all but one must be of one slab */
 #define OVERFLOWS 20   /* classes up to TINY_MAX; each has a bit in the heap's words */
 
 struct overflow {
@@ -34,7 +34,7 @@ struct overflow {
 };
 #define OVERFLOW_SLOTS ((unsigned)((sizeof(struct overflow) + SLOT_BYTES - 1) / SLOT_BYTES))
 
-/* Blocks of the class that are kept at most. */
+/* How many blocks of the class are kept at most. */
 static uint32_t most_of(unsigned kind) {
     uint32_t half = class_info[kind].cache_max / 2;
     return CLAMP(class_info[kind].blocks, half * HALVES, half * HALVES_TINY);

@@ -1,16 +1,16 @@
-/* heap_private.c: heaps that a program makes for itself and destroys whole; the contracts are in weft.h. Layer 2.
+/* heap_private.c: heaps that a program creates and destroys as a whole; the contracts are in weft.h. Layer 2.
  *
- * A private heap is one like a thread's, with caches, warm pools and slabs of its own, that never adopts nor is adopted.
- * Its slots are of the kind KIND_PRIVATE, which no thread's cache takes: a free by whoever does not name the heap goes
- * the way of a remote free, to its inbox. Blocks over MEDIUM_MAX are slabs of one block, in the list `bigs`, and are
+ * A private heap is like a thread's heap, with caches, warm pools and slabs of its own, but it never adopts slabs nor gives
+ * any up for adoption. Its slots are of the kind KIND_PRIVATE, which no thread's cache takes: a free that does not name the
+ * heap is sent as a remote free to its inbox. Blocks over MEDIUM_MAX are slabs of one block, in the list `bigs`, and are
  * freed the same way.
  *
- * Destroying collects what arrived and puts every slot back into the depot, whatever is live. A slab that a free is under
- * way to (its caller's error: or, in a child of fork, a thread of the parent's) is left out for good: it may be touched
- * yet.
+ * Destroying collects the frees that have arrived and puts every slot back into the depot, whatever is live. A slab with a
+ * free under way (a fault of the caller, or, in a child of fork, a thread of the parent) is never reused, because that free
+ * may still touch it.
  *
- * What its caches lay in goes back at the next turn of decay. What ended is used again for the next private heap, so a
- * handle that was destroyed can be told from one that lives until then. */
+ * The memory of its caches goes back at the next turn of decay. The next private heap reuses an ended one; until then a
+ * destroyed handle can be told from a live one. */
 #include <string.h>
 
 #include "heap/heap.h"
@@ -70,7 +70,7 @@ void *weft_arena_alloc(weft_arena *owner, size_t size) {
     if (UNLIKELY(!is_live(owner))) return NULL;
     struct heap *heap = &owner->heap;
     if (UNLIKELY(mode_checks())) return heap_hooks.check_alloc_in(heap, size);
-    if (UNLIKELY(size > MEDIUM_MAX)) return private_large(heap, size); /* fresh from the depot: open to all */
+    if (UNLIKELY(size > MEDIUM_MAX)) return private_large(heap, size); /* fresh from the depot: not poisoned */
     unsigned kind = class_of(size);
     void *block = cache_pop(heap, kind);
     if (UNLIKELY(block == NULL)) block = heap_alloc_refilled(heap, kind);
@@ -95,7 +95,7 @@ int weft_arena_free(weft_arena *owner, void *p) {
     if (!is_live(owner)) return WEFT_EINVAL;
     if (p == NULL) return WEFT_OK;
     struct heap *heap = &owner->heap;
-    if (!heads_has(head_of(p))) return WEFT_EINVAL; /* nor may it be read there */
+    if (!heads_has(head_of(p))) return WEFT_EINVAL; /* otherwise the head must not be read */
     if (UNLIKELY(mode_checks())) return heap_hooks.check_free_in(heap, p) ? WEFT_OK : WEFT_EINVAL;
     struct slab *slab = slab_of(p);
     if (kind_of(p) != KIND_PRIVATE || slab_owner(slab) != heap) return WEFT_EINVAL;
@@ -124,7 +124,7 @@ static void raze(struct heap *heap, unsigned kind) {
             slab->tier = TIER_NONE;
             heap_hooks.check_forget(slab);
             if (is_quiet(slab)) {
-                store_rlx(&slab->state, 0); /* scan must not see it as the heap's next life's */
+                store_rlx(&slab->state, 0); /* scan must not take it for a slab of the heap's next life */
                 heap_slot_free(slab);
             }
             slab = next;
@@ -157,7 +157,7 @@ int weft_arena_destroy(weft_arena **handle) {
     for (unsigned i = 0; i < CLASSES; i++) raze(heap, i);
     raze_large(heap);
     heap_lru_drop(heap);
-    heap_decay(heap); /* nobody else looks at the clock where all memory is private heaps' */
+    heap_decay(heap); /* if all memory is in private heaps, nobody else looks at the clock */
     heap->watches = 0;
     tagged_push(&heaps.ended, heap, IDLE_LINK);
     purge_poke();

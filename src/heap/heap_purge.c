@@ -2,12 +2,13 @@
  *
  * Without it, threads that allocate and free take the turns of decay. The purge thread takes them instead, every half decay time,
  * also while all other threads sleep. It empties the LRUs, strips ended threads' heaps, and adopts their slabs for a moment to
- * collect freed blocks. If two turns in a row found nothing to do, it sleeps until a slab becomes empty, a run is freed, a thread
- * ends, or a block of an ended thread is freed.
+ * collect freed blocks. If two turns in a row found nothing to do, it sleeps until a slab becomes empty, a large block is
+ * freed, a thread ends, or a block of an ended thread is freed.
  *
- * The state word is NONE, AWAKE, ASLEEP, CHANGING or STOPPING. It is CHANGING while one thread starts or stops the purge thread;
- * others are refused meanwhile, and the purge thread waits for the end of that. The word also holds the count of forks: a child
- * treats its parent's word as NONE, even if it was CHANGING, so no thread waits for one that does not exist in the child.
+ * The state word is NONE, AWAKE, ASLEEP, CHANGING or STOPPING. It is CHANGING while one thread starts or stops the purge
+ * thread; meanwhile other threads get WEFT_EBUSY, and the purge thread waits until the change is over. The word also holds
+ * the count of forks: a child treats its parent's word as NONE, even if it was CHANGING, so no thread waits for one that
+ * does not exist in the child.
  *
  *   A thread that frees             The purge thread
  *     1. frees the slots              1. word = ASLEEP
@@ -15,8 +16,9 @@
  *     3. word is ASLEEP? wakes        3. something to give back? goes on; else sleeps
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   W1  change_begin: CAS word   acquire  W2  the handle is read before it was written, or written while another still reads it; split:
- *                                              two threads are started, or two join one
+ *   W1  change_begin: CAS word   acquire  W2  the handle is read before it was written, or written while another thread
+ * still reads it;
+ *                                              split: two threads are started, or two join one
  *   W2  purge_set: store word    release  W1  see W1
  *   W3  purge_sleep: CAS word    relaxed  -   split: a change is overwritten, and its join never ends
  *   W5  purge_sleep: heavy fence heavy    W4  see W4
@@ -34,7 +36,7 @@ static uint32_t state_of(uint32_t word) {
 
 /* ---- the thread --------------------------------------------------------------------------------------------------- */
 
-/* The thread has a heap. */
+/* For the purge thread, which has a heap. */
 static bool heaps_wait(void) {
     if (!tagged_is_empty(&heaps.idle) || !tagged_is_empty(&heaps.ended) || !inbox_is_empty(&heap_mine()->inbox)) return true;
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
@@ -49,7 +51,7 @@ static bool slots_wait(void) {
     return false;
 }
 
-/* Returns when there may be something to do, or the thread is to wait or stop. */
+/* Sleeps until there may be something to do, or the thread must wait or stop. */
 static void purge_sleep(void) {
     uint32_t found = purge_word_of(PURGE_AWAKE), asleep = purge_word_of(PURGE_ASLEEP);
     if (!cas_rlx(W3, &purge_word, &found, asleep)) return;
@@ -97,7 +99,7 @@ static void thread_end(void) {
     os_thread_join(thread);
 }
 
-/* Makes the word CHANGING, unless another thread did. *had: there is a purge thread. */
+/* Makes the word CHANGING. false: another thread is changing it. *had: whether there is a purge thread. */
 static bool change_begin(bool *had) {
     uint32_t found = load_rlx(&purge_word), state;
     do {
@@ -123,6 +125,6 @@ int purge_set(bool wanted, int (*also)(void)) {
 }
 
 #if !defined(WEFT_EXPLORE)
-/* The thread may not outlive the code it runs. */
+/* The thread must not outlive the code that it runs. */
 __attribute__((destructor)) static void purge_end(void) { purge_set(false, NULL); }
 #endif

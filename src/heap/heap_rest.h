@@ -4,14 +4,14 @@
 
 #include <stddef.h>
 
-/* Gives back all that no block needs, the calling thread's cache too. Nobody works: what is needed again costs page
- * faults. */
+/* Gives back all memory that no block needs, including the calling thread's cache. For a time when no thread works: what is
+ * needed again costs page faults. */
 void heap_rest(void);
 
-/* A block of the thread's cache; NULL: it has none, or is not for that size. Calls nothing, so that a caller which
- * does without a frame for the rest needs none. */
+/* A block of the thread's cache. NULL: the cache is empty, or serves no such size. Calls nothing, so a caller that
+ * tail-calls the rest needs no stack frame. */
 void *heap_alloc_quick(size_t size);
-/* What heap_alloc_quick could not serve. NULL: no memory. */
+/* Serves what heap_alloc_quick could not. NULL: no memory. */
 void *heap_alloc_slow(size_t size);
 
 #endif

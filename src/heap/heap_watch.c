@@ -1,14 +1,15 @@
-/* heap_watch.c: a thread that goes on with little looks at the clock. Layer 2.
+/* heap_watch.c: makes a thread that does little look at the clock. Layer 2.
  *
- * Memory that emptied goes back at turns of decay, which a thread takes when it looks at the clock. What it then does may neither
- * refill a cache nor overflow one, so it counts: so many frees of one kind lead here, and to a look while the heap watches. It
- * watches from when a slab empties, or a large block is freed, until its caches have rested a few times: others' turns are no
- * rest of this heap's. A look that finds the thread calm, the one before having been a while ago, makes each kind's next free a
- * look, so that turns are taken when they are due. */
+ * Memory that has emptied goes back at turns of decay, which a thread takes when it looks at the clock. After that the
+ * thread may neither refill a cache nor overflow one, so frees are counted: after some frees of one kind a thread comes
+ * here, and looks at the clock if its heap watches. A heap watches from the moment when a slab empties or a large block is
+ * freed until its caches have rested a few times; turns of other threads are no rests of this heap. If a look shows that the
+ * last one was a while ago, the thread is calm: then the next free of each kind looks again, so that turns are taken when
+ * they are due. */
 #include "heap/heap.h"
 
 #ifndef WATCH_STEP
-#define WATCH_STEP 63u /* frees of a kind; a byte counts them */
+#define WATCH_STEP 63u /* frees of a kind between two calls; a byte counts them */
 #endif
 #define WATCH_RESTS 3u /* after a slab emptied or a large block was freed */
 

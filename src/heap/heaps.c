@@ -1,4 +1,5 @@
-/* heaps.c: what all heaps of the process share. Who writes it: heap_life.c, and of the configuration heap_api.c and heap_check.c. */
+/* heaps.c: what all heaps of the process share. heap_life.c writes it; heap_api.c and heap_check.c write the
+ * configuration. */
 #include "heap/heap.h"
 
 PROCESS_STATE struct heaps heaps;

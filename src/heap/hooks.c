@@ -1,4 +1,4 @@
-/* hooks.c: see hooks.h. Constants, so a call through them costs one load, on ways that are long. */
+/* hooks.c: see hooks.h. The tables are constants, so a call through them costs one load, and only on slow paths. */
 #include "heap/hooks.h"
 
 const struct pages_hooks pages_hooks = {.pressure_before = pressure_before};

@@ -1,6 +1,6 @@
-/* hooks.h: what hangs on the heap's core: large blocks, private heaps, checked mode, what is told without it, samples. The core calls
- * none of them by name, nor do they call upwards: checked mode knows private heaps and large blocks, private heaps know large
- * blocks. hooks.c binds them. Their contracts are in heap.h. */
+/* hooks.h: what hangs on the heap's core: large blocks, private heaps, checked mode, reports of misuse without it, samples.
+ * The core calls none of them by name, and none of them calls upwards: checked mode knows private heaps and large blocks,
+ * private heaps know large blocks. hooks.c binds them. Their contracts are in heap.h. */
 #ifndef WEFT_HEAP_HOOKS_H
 #define WEFT_HEAP_HOOKS_H
 

@@ -1,21 +1,21 @@
 /* large.c: blocks that no slab serves. Layer 2.
  *
- * What a segment's slots can hold is a run of them; what they cannot, being too large or aligned to too much, is a mapping
- * of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
- * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
- * one before. It is a multiple of SEGMENT_BYTES long, so that mappings that were freed can become one, and one of them
- * several: of what is behind the block, little is in memory. Either grows where it stands if what is behind it is free; a
- * mapping may be moved, a run is copied.
+ * A block that fits into a segment's slots is a run of them. A block that does not, because it is too large or aligned to
+ * too much, is a mapping of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a
+ * multiple of SEGMENT_BYTES, so that a free finds it like any other. If the block itself is at a multiple of SEGMENT_BYTES,
+ * the head is at the multiple before it. A mapping's length is a multiple of SEGMENT_BYTES, so that freed mappings can be
+ * merged and cut; little of what lies behind the block is in memory. Both sorts grow in place if what lies behind them is
+ * free. A mapping may be moved; a run is copied.
  *
- * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of the blocks that have
- * one. In secure mode none is, and guards stand before the block and behind it.
+ * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or a quarter of all live blocks
+ * with a mapping if that is more. In secure mode none is kept, and guards stand before the block and behind it.
  *
- * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
+ * All mappings are in a table of records, for weft_heap_walk: chunks of records, with one bit each.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   E1  chunk_make: CAS chunks     release  E2  a chunk is looked at before it is made
  *   E2  mapping_chunks: load       acquire  E1  see E1
- *   E3  record_drop: used - bit    release  E4  what its next user writes into a record is overwritten by its last one's
+ *   E3  record_drop: used - bit    release  E4  the last user's writes to a record overwrite the next user's
  *   E4  record_in: CAS used        acquire  E3  see E3; split: two mappings have one record
  */
 #include <string.h>
@@ -25,8 +25,8 @@
 
 #define RUN_MAX ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
 #define KEPT_BYTES ((size_t)64 << 20)
-#define SLACK_PART 8    /* of a block: what may be in memory behind one that has a used mapping */
-#define PAGE SLOT_BYTES /* of a head: a multiple of every page size, of which the system fills what is used */
+#define SLACK_PART 8    /* of a block: how much may be in memory behind it in a used mapping */
+#define PAGE SLOT_BYTES /* of a head: a multiple of every page size; the system only fills the pages that are used */
 
 /* ---- records of mappings ------------------------------------------------------------------------------------------ */
 
@@ -95,7 +95,7 @@ static char *map_fresh(size_t bytes, size_t alignment) {
     return start;
 }
 
-/* What was kept: of what is behind the `needed` bytes so much may be in memory. */
+/* Takes a kept mapping. Behind the `needed` bytes at most `slack` bytes stay in memory. */
 static char *map_kept(size_t bytes, size_t needed, size_t slack) {
     char *start = kept_take(bytes);
     if (start == NULL) start = kept_gather(bytes);
@@ -128,8 +128,9 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
     return room->start != NULL;
 }
 
-/* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no
- * address space for that, what is needed. keeps: pages that were used before may be reused, with what is in them. */
+/* Maps room for `size` bytes at a multiple of `alignment`, `offset` after a head. Its length is a multiple of SEGMENT_BYTES,
+ * or, if there is no address space for that, just what is needed. keeps: pages that were used before may be reused, with
+ * their contents. */
 static struct room map_room(size_t size, size_t alignment, bool keeps) {
     size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
     struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false};
@@ -149,20 +150,20 @@ static struct room map_room(size_t size, size_t alignment, bool keeps) {
     return room;
 }
 
-/* What a block left there is no descriptor: a private heap's would begin with it. */
+/* Clears the descriptor that a private heap's block begins with: what an earlier block left there is none. */
 static void slab_clear(struct slab *slab) {
     plain_write(slab, sizeof *slab);
     memset(slab, 0, sizeof *slab);
 }
 
-/* Before the block all but the head's first page, and a slot behind it. */
+/* Guards everything between the head's first page and the block, and a slot behind the block. */
 static void guard_block(char *block, size_t bytes) {
     size_t before = PAGE - os_page_size();
     if (before != 0) os_guard(block - before, before);
     os_guard(block + bytes, PAGE);
 }
 
-/* *used: NULL where it must be zeros. */
+/* *used: whether the memory may hold anything but zeros. used == NULL: it must be zeros. */
 static void *map_block(size_t size, size_t alignment, bool *used) {
     if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - 2 * SEGMENT_BYTES) return NULL;
     struct mapping *record = record_take();
@@ -193,7 +194,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     return room.start + room.offset;
 }
 
-/* The block at p has none any more. Of all others, so many bytes are left. */
+/* Ends the record of the block at p. Returns how many bytes of other blocks are left. */
 static size_t record_end(const void *p) {
     struct mapping *record = head_of(p)->mapping;
     size_t gone = load_rlx(&record->bytes);
@@ -202,8 +203,8 @@ static size_t record_end(const void *p) {
     return add_rlx(&mapped_bytes, -gone) - gone;
 }
 
-/* A block of whole segments needs one more for its head. What of its mapping is behind them goes at once: a range that was kept with it
- * would count as so much more than it has in memory. */
+/* A block of whole segments needs one more for its head. This unmaps the rest of the mapping behind the whole segments at
+ * once: a kept range would count it, though hardly any of it is in memory. */
 static size_t cut_end(char *start, size_t bytes, size_t used) {
     size_t whole = used & ~SEGMENT_MASK;
     if (bytes % SEGMENT_BYTES != 0 || whole == 0 || used - whole > PAGE) return bytes;
@@ -222,10 +223,10 @@ static void unmap_block(const void *p) {
         bytes % SEGMENT_BYTES == 0 && !mode_is_secure() && kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4));
     if (is_kept || os_unmap(start, bytes)) return;
     if (bytes % SEGMENT_BYTES == 0 && !mode_is_secure())
-        kept_put(start, bytes, SIZE_MAX); /* with too many mappings it stays: for the next one */
+        kept_put(start, bytes, SIZE_MAX); /* there are too many mappings to unmap it: kept for the next block */
 }
 
-/* What was kept is zeros again, without bringing to memory what is not there. */
+/* Makes reused memory zeros again, without bringing in pages that are not in memory. */
 static void zero_block(char *p, size_t size) {
     if (os_resident(p, size) < size / 2)
         os_purge(p, round_up(size, PAGE));
@@ -233,7 +234,7 @@ static void zero_block(char *p, size_t size) {
         memset(p, 0, size);
 }
 
-/* `before` bytes of the mapping from p on hold the block. */
+/* Moves the block, which is in the `before` bytes from p on. */
 static void *move_block(void *p, size_t before, size_t size) {
     struct heap_segment *head = head_of(p);
     size_t room = head->map_bytes - PAGE;
@@ -253,7 +254,7 @@ static void *move_block(void *p, size_t before, size_t size) {
     return other;
 }
 
-/* The mapping becomes longer where it stands. */
+/* Extends the mapping in place. */
 static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) {
     char *end = head->map_start + head->map_bytes;
     size_t room = (size_t)(end - (char *)p);
@@ -271,7 +272,7 @@ static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) 
     return outcome;
 }
 
-/* What no block has any more goes: whole segments of address space, and the pages of the others. */
+/* Gives back what the block no longer needs: whole segments of address space, and the pages of the rest. */
 static void shrink_map(struct heap_segment *head, char *p, size_t before, size_t wanted) {
     size_t front = (size_t)(p - head->map_start),
            bytes = (size_t)min_u64(round_up(front + wanted, SEGMENT_BYTES), head->map_bytes);
@@ -281,7 +282,7 @@ static void shrink_map(struct heap_segment *head, char *p, size_t before, size_t
     os_purge(p + wanted, end - front - wanted);
 }
 
-/* A larger or smaller mapping with the same pages. NULL: no memory, or they cannot be moved. */
+/* Makes the mapping larger or smaller, with the same pages. NULL: no memory, or they cannot be moved. */
 static void *remap_block(void *p, size_t size) {
     struct heap_segment *head = head_of(p);
     size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
@@ -313,7 +314,7 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     return slot_start(got.segment, first);
 }
 
-/* With the slots behind it, if they are free. */
+/* Extends the run by the slots behind it, if they are free. */
 static bool run_grow(void *p, size_t size) {
     struct heap_segment *segment = segment_of(p);
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);

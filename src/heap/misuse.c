@@ -1,25 +1,31 @@
-/* misuse.c: what is told of a program's errors with its blocks without checked mode. Layer 2.
+/* misuse.c: reports a program's misuse of its blocks without checked mode. Layer 2.
  *
- * A check of each free may cost next to nothing, so there are few, and they rest on what is read anyway.
+ * A check of each free may cost next to nothing, so there are few, and they use only what is read anyway.
  *
- *   at the free    The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
- *                  has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor: an address
- *                  inside a block takes the long way, which ends here. So does a block whose first word says that it was freed, by
- *                  whichever thread; the next user's malloc clears that.
- *   at the malloc  Above TINY_MAX a margin before a slab's blocks hides some addresses inside a block at the free. They are seen where
- *                  the block would be handed out, which asks for its exact place.
- *   at the slab    A block that leaves the caches otherwise meets its slab's bits. If it is free there already, or none begins at its
- *                  address, it was freed by mistake, some time ago. That tells a second free also where the first word was written
+ *   at the free    The free adds the word of the block's slot to an address (depot.h). A word that is no slot's leads to
+ * memory that is
+ *                  not mapped, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's
+ * divisor:
+ *                  an address inside a block takes the slow path, which ends here. So does a block whose first word says
+ * that it was
+ *                  freed, by whichever thread; the next allocation clears that word.
+ *   at the malloc  Above TINY_MAX, a margin before a slab's blocks hides some addresses inside a block from the check at the
+ * free.
+ *                  They are found when the block would be handed out, which checks its exact place.
+ *   at the slab    Any other block that leaves the caches meets its slab's bits. If it is free there already, or no block
+ * begins at its
+ *                  address, it was freed by mistake, some time ago. This also finds a second free if the program wrote the
+ * first word
  *                  in between.
  *
- * Nothing of a freed block is used as an address.
+ * Nothing in a freed block is used as an address.
  *
- * The long way knows where heads stand (heads.h), and asks no memory that is not the heap's. Every kind without
- * a cache takes it: large blocks, private ones. */
+ * The slow path knows where heads stand (heads.h), and reads no memory that is not the heap's. Every kind without a cache
+ * takes it: large blocks, blocks of private heaps. */
 #include "heap/block.h"
 #include "heap/hooks.h"
 
-/* Of a block of a class. The bits of others' slabs change meanwhile. */
+/* Whether the block is free, as far as this thread can tell: the bits of other heaps' slabs change meanwhile. */
 static bool is_freed(const struct block *block) {
     const struct heap *heap = heap_mine();
     if (block->kind < CACHED && is_tagged(block->start, tag_of(block->start, block->kind))) return true;
@@ -47,7 +53,7 @@ static struct block look(const void *p, const char *call) {
     return block;
 }
 
-/* What `look` finds nothing wrong with, mostly. A resize in place takes little longer than this. */
+/* Whether p is certainly sound. `look` decides the rest. A resize in place takes little longer than this. */
 static bool is_sound(const void *p) {
     const struct heap *heap = heap_mine();
     const struct heap_segment *head = head_of(p);
@@ -66,7 +72,7 @@ void misuse_look(const void *p, const char *call) {
     if (UNLIKELY(!is_sound(p))) look_long(p, call);
 }
 
-/* A block stays when it shrinks to more than half (weft_realloc), and is freed by its new size then. */
+/* weft_realloc leaves a block in place if it shrinks to more than half, and the block is then freed with its new size. */
 void misuse_sized(const void *p, size_t size) {
     struct block block = look(p, "free");
     bool may_be = size <= block.usable && (size > block.usable / 2 || block.usable == BLOCK_MIN || block.kind > KIND_RUN);

@@ -11,10 +11,10 @@
 #include "heap/heap.h"
 
 #ifndef PRESSURE_MIN
-#define PRESSURE_MIN ((size_t)8 << 20) /* free memory that is left to decay in any case */
+#define PRESSURE_MIN ((size_t)8 << 20) /* free memory that is always left to decay */
 #endif
-#define OTHERS_PART 5 /* of what lives: as much may be free for the other side, */
-#define OWN_PART 2    /* and as much altogether */
+#define OTHERS_PART 5 /* free memory for the other side may be this part of live memory, */
+#define OWN_PART 2    /* and all free memory this part */
 #define BATCH ((size_t)1 << 20)
 
 static size_t above(size_t held, size_t live, size_t part) {
@@ -22,7 +22,8 @@ static size_t above(size_t held, size_t live, size_t part) {
     return held > most ? held - most : 0;
 }
 
-/* Of what is free for the other side twice as much as is used: slots may be in memory in part. */
+/* Gives back twice as many bytes of the other side's free memory as are about to be used: its slots may be only partly in
+ * memory. */
 void pressure_before(size_t bytes, enum pressure side) {
     size_t spare = depot_spare_bytes(), kept = kept_held();
     if (LIKELY(spare + kept <= PRESSURE_MIN) || load_rlx(&heaps.decay_ms) < 0) return;

@@ -1,25 +1,28 @@
 /* sampling.c: which allocations are samples. Layer 2.
  *
- * Each allocation of a class is a sample with the same chance, 1 - exp(-bytes / interval): as if points lay on the bytes that a
- * program asks for, an interval apart on average and each wherever it likes, and blocks with a point in them were taken. Then 1 / chance
- * allocations stand behind each sample, and neither the order of allocations nor their sizes make the sum wrong.
+ * Each allocation of a class is a sample with the same chance, 1 - exp(-bytes / interval). It is as if random points, an
+ * interval apart on average, lay on the bytes that a program asks for, and blocks that contain a point were sampled. Each
+ * sample then stands for 1 / chance allocations, and neither the order of allocations nor their sizes bias the sum.
  *
- * The short ways do not know of it. How many allocations of a class will come before the next sample is drawn ahead; how many came is
- * known at any moment from the counts that a heap keeps anyway (heap_allocs). So it is enough that the heap gets to hear of the class
- * before as many can have come. Two things bring a thread here:
+ * The fast paths do not know of it. The number of allocations of a class until the next sample is drawn in advance. How many
+ * there have been is known at any moment from counts that a heap keeps anyway (heap_allocs). So the heap only has to look at
+ * the class before that many can have come. Two things bring a thread here:
  *
- *   the cache is empty    A place of the cache is made NULL, so that it looks empty earlier: the veil. What it hides comes back first of
- *                         all on every long way that reads the cache.
- *   so many frees         are counted, as heap_watch.c has them counted, or fewer.
+ *   the cache is empty    A place of the cache is made NULL, so that it looks empty earlier: the veil. Every slow path that
+ * reads the
+ *                         cache first puts back what the veil hides.
+ *   some frees            are counted, as in heap_watch.c, but possibly fewer.
  *
- * With v blocks above the veil, and the c-th free from now told, at most v + c - 1 allocations are unseen. With `left` to come before
- * the sample, v + c <= left + 1 is kept: the allocation that is due finds an empty cache. Both are halves of what is left, so some
- * looks before each sample come closer and closer. Where v + c is small beside what is left nothing is done at all.
+ * If v blocks are above the veil and the c-th free from now comes here, at most v + c - 1 allocations are unseen. While
+ * `left` allocations remain before the sample, v + c <= left + 1 is kept: so the allocation that is due finds an empty
+ * cache. v and c each get half of what is left, so before each sample the looks come closer and closer. While the cache and
+ * the frees to count are small compared with what is left, nothing is done at all.
  *
- * The free of a sample has to be noticed. Of a class, it is a block of a private heap, whose frees take the long way anyway. One over
- * MEDIUM_MAX has a slot of the kind KIND_RUN or a mapping of its own: neither is cached.
+ * The free of a sample must be noticed. A sample of a class is a block of a private heap, whose frees take the slow path
+ * anyway. A sample over MEDIUM_MAX has a slot of the kind KIND_RUN or a mapping of its own: neither is cached.
  *
- * All of it is a thread's own; what is everybody's are the words below, which are set before threads look, or are not in a hurry. */
+ * Each thread has its own state. The words below are shared; they are set before threads look at them, or need not be seen
+ * at once. */
 #include <string.h>
 
 #include "heap/hooks.h"
@@ -29,14 +32,14 @@
 
 struct veil {
     void **place; /* NULL: none */
-    void *block;  /* what stands there when it is lifted */
+    void *block;  /* what stood at the place */
 };
 
-/* What a thread's heap has for it. */
+/* A heap's state for sampling. */
 struct samples {
-    uint64_t interval;    /* for which the rest was drawn; 0: nothing was */
-    uint64_t random;      /* the state of its numbers */
-    uint64_t large_left;  /* bytes of blocks that are not cached until one has the next point in it */
+    uint64_t interval;    /* for which the fields below were drawn; 0: nothing was drawn */
+    uint64_t random;      /* the state of the generator */
+    uint64_t large_left;  /* bytes of uncached blocks until one contains the next point */
     uint64_t due[CACHED]; /* heap_allocs of the class when the next allocation is a sample */
     struct veil veils[CACHED];
 };
@@ -44,13 +47,13 @@ struct samples {
 static PROCESS_STATE struct {
     ATOMIC(uint64_t) interval; /* bytes; 0: no samples */
     ATOMIC(uint64_t) seed;
-    ATOMIC(uint64_t) heaps; /* that have drawn, so that each draws others */
+    ATOMIC(uint64_t) heaps; /* how many have drawn, so that each draws other numbers */
     ATOMIC(const void *) arena;
 } sampling;
 
 /* ---- chance ------------------------------------------------------------------------------------------------------- */
 
-/* Of so many bits: SplitMix64. */
+/* 64 random bits: SplitMix64. */
 static uint64_t random_next(uint64_t *state) {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -58,7 +61,8 @@ static uint64_t random_next(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* -ln(n / 2^53), 0 < n < 2^53: the C library's would be in a library of its own. The series of atanh, to the last bit or two. */
+/* -ln(n / 2^53), 0 < n < 2^53, by the series of atanh, exact to the last bit or two. log() would need another library,
+ * libm. */
 static double minus_ln(uint64_t n) {
     const double ln2 = 0.693147180559945309417, root2 = 1.41421356237309504880;
     int exponent = 63 - __builtin_clzll(n);
@@ -75,7 +79,7 @@ static double minus_ln(uint64_t n) {
     return (53 - exponent) * ln2 - 2 * sum;
 }
 
-/* How far the next point is, in units of which `interval` have one on average. */
+/* The distance to the next point, in units of which `interval` contain one point on average. */
 static uint64_t draw(struct samples *samples, double interval) {
     double distance = minus_ln(random_next(&samples->random) >> 11 | 1) * interval;
     return distance < (double)FAR ? (uint64_t)distance : FAR;
@@ -105,7 +109,7 @@ static void lift(struct samples *samples, unsigned kind) {
     veil->place = NULL;
 }
 
-/* As the head says. */
+/* Lowers the veil and counts frees as the head of this file says. */
 static void lower(struct heap *heap, struct samples *samples, unsigned kind) {
     if (samples->interval == 0) return;
     uint64_t allocs = heap_allocs(heap, kind), due = samples->due[kind], left = due > allocs ? due - allocs : 0;
@@ -120,7 +124,7 @@ static void lower(struct heap *heap, struct samples *samples, unsigned kind) {
     *place = NULL;
 }
 
-/* The interval is another one than when the heap drew. */
+/* Draws anew, because the interval has changed. */
 static NOINLINE void draw_all(struct heap *heap, struct samples *samples, uint64_t interval) {
     if (samples->random == 0)
         samples->random = load_rlx(&sampling.seed) + add_rlx(&sampling.heaps, 1) * UINT64_C(0xd1342543de82ef95);
@@ -134,7 +138,7 @@ static NOINLINE void draw_all(struct heap *heap, struct samples *samples, uint64
     if (interval != 0) samples->large_left = draw(samples, (double)interval);
 }
 
-/* The heap's, up to date. NULL: there is no memory for them, or a private heap has none. */
+/* The heap's state, up to date. NULL: there is no memory for it, or the heap is private. */
 static struct samples *samples_of(struct heap *heap) {
     if (heap->samples == NULL) {
         if (load_rlx(&heap->privacy) != PRIVACY_NONE) return NULL;
@@ -159,7 +163,7 @@ void sampling_lower(struct heap *heap, unsigned kind) {
 
 /* ---- allocating --------------------------------------------------------------------------------------------------- */
 
-/* One that is a sample. NULL: no memory. */
+/* Allocates a sample. NULL: no memory. */
 static void *take_sample(unsigned kind, size_t size, bool *zeroed) {
     if (kind < CLASSES) return load_rlx(&heaps.sampler)->take(size);
     void *p = heap_hooks.large_alloc(size, BLOCK_MIN, zeroed);
@@ -167,7 +171,7 @@ static void *take_sample(unsigned kind, size_t size, bool *zeroed) {
     return p;
 }
 
-/* One that is none. */
+/* Allocates a block that is no sample. */
 static void *take_other(struct heap *heap, struct samples *samples, unsigned kind, size_t size, bool *zeroed) {
     if (kind < CLASSES) return heap_alloc_refilled(heap, kind);
     void *p = cache_pop(heap, kind);
@@ -182,13 +186,13 @@ static void *alloc_cached(struct heap *heap, size_t size, bool *zeroed, const vo
     struct samples *samples = samples_of(heap);
     if (samples != NULL) lift(samples, kind);
     bool is_due = samples != NULL && samples->interval != 0 && heap_allocs(heap, kind) >= samples->due[kind];
-    ASSERT(!is_due || heap_allocs(heap, kind) == samples->due[kind]); /* none came unseen */
+    ASSERT(!is_due || heap_allocs(heap, kind) == samples->due[kind]); /* no allocation came unseen */
     void *p = is_due ? take_sample(kind, size, zeroed) : NULL;
-    if (is_due) draw_class(heap, samples, kind); /* first: what `begin` calls may allocate */
+    if (is_due) draw_class(heap, samples, kind); /* before `begin`, which may call what allocates */
     if (p != NULL) {
         load_rlx(&heaps.sampler)->begin(p, size, sampling_chance(class_info[kind].size, samples->interval), from);
     } else {
-        if (is_due) samples->due[kind]++; /* the one that comes now is none, for want of memory */
+        if (is_due) samples->due[kind]++; /* there was no memory for the sample, so this allocation is none */
         p = take_other(heap, samples, kind, size, zeroed);
     }
     if (samples != NULL) lower(heap, samples, kind);
@@ -205,7 +209,7 @@ void *sampling_alloc(size_t size, bool *zeroed, const void *from) {
     return p;
 }
 
-/* Of those of a kind that is cached alloc_cached decides. */
+/* For kinds that are cached, alloc_cached decides. */
 void sampling_large(void *p, size_t size, const void *from) {
     bool is_lent;
     struct heap *heap = kind_of(p) < CACHED ? NULL : heap_borrow(&is_lent);

@@ -20,7 +20,7 @@
  * there is no ABA), makes itself the owner, and collects what was announced meanwhile.
  *
  * Empty slabs. A heap's LRU is a stack that only the owner pushes to and pops from. Others take the whole stack and leave NULL, so
- * that a late CAS of the owner fails: only the owner could have put the same slab there again.
+ * that a late CAS of the owner fails: only the owner could push the same slab again.
  *
  * Bits. A slab of small blocks takes lines of a segment's head for its bits when its first block comes back, and returns them, all
  * zeros, when it is empty. Words of that head, which several threads change, say which lines are taken.
@@ -28,7 +28,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
  *                                                      while the owner still reads it
- *   B2  slabs_push: CAS list            release  B4      who takes the slabs does not see a link, or a slab as who put it left it
+ *   B2  slabs_push: CAS list            release  B4      the taker misses a link, or writes to the slab before the push
  *   B3  slab_send: or remote            release  B6      a block is handed out while its last user still writes to it; the count is
  *                                                      taken down before it went up
  *   B4  slabs_take: exchange list       acquire  B2      see B2; split: a slab is lost, or has two owners
@@ -45,18 +45,18 @@
 #include "heap/hooks.h"
 
 #define HOT_SHARE 16
-#define LINES_SENT 8u                       /* of a block, at most */
-#define LOOKED_AT 16u                       /* one block in so many, or two */
+#define LINES_SENT 8u                       /* lines of a block that are written, at most */
+#define LOOKED_AT 16u                       /* of this many blocks, one or two are looked at */
 #define UNUSED UINT64_C(0x10e77ab1eb10c4ed) /* at a line's start */
 #define LINE_SPARED 256u
-#define TRIAL_PAIRS 4u    /* of phases that differ */
-#define TRIAL_PHASES 255u /* from one trial's begin to the next one's */
-#define TRIAL_MARGIN 16u  /* of a phase's time: less is no difference */
+#define TRIAL_PAIRS 4u    /* pairs of phases, one that writes and one that does not */
+#define TRIAL_PHASES 255u /* from the beginning of one trial to that of the next */
+#define TRIAL_MARGIN 16u  /* the part of a phase's time below which a difference does not count */
 #define LEARNS 16
 #define ANY_BYTES                                                                                                           \
-    4096u /* secure mode chooses among the lowest free blocks of at least so many bytes, and of a word of bits */
+    4096u /* secure mode chooses among the lowest free blocks, from at least this many bytes and at least one word of bits */
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
-/* Lines that a slot has room for before its blocks, at most a page; a power of two. */
+/* Lines that a slot has room for before its blocks. */
 #define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
 #define POWER_UP_TO(n)                                                                                                      \
     ((n) >= 64 ? 64u : (n) >= 32 ? 32u : (n) >= 16 ? 16u : (n) >= 8 ? 8u : (n) >= 4 ? 4u : (n) >= 2 ? 2u : 1u)
@@ -72,7 +72,7 @@
 #define RUN_ROW(slots)                                                                                                      \
     { (uint32_t)((slots)*SLOT_BYTES), 0, UINT32_C(1) << 16, 1, 1, CACHE_RUNS, 0 }
 
-/* The last two rows are those of a private heap's large blocks, one to a slab: their sizes stand elsewhere. */
+/* The last two rows are for a private heap's large blocks, one to a slab; their sizes are kept elsewhere. */
 const struct class_info class_info[KIND_DIRECT + 1] = {
     CLASS_SIZES(CLASS_ROW), RUN_ROW(1), RUN_ROW(2), RUN_ROW(3), RUN_ROW(4), RUN_ROW(1), RUN_ROW(1)};
 
@@ -92,7 +92,7 @@ const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1] = {
     40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 41, 41, 41, 41, 41, 41, 41,
     41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41};
 
-/* A line, if a margin may stand before the class's blocks. */
+/* CACHE_LINE, if a margin may stand before the class's blocks; else 0. */
 static size_t lines_before(unsigned kind) { return class_info[kind].margins & CACHE_LINE; }
 
 unsigned class_aligned(size_t alignment, size_t size) {
@@ -106,7 +106,7 @@ unsigned class_aligned(size_t alignment, size_t size) {
 
 static uint32_t words_of(unsigned kind) { return (class_info[kind].blocks + 63) / 64; }
 
-/* Room for so many words of remote bits, which slots of a segment may make at once. */
+/* Makes room for `words` of remote bits. Several slots of a segment may do so at once. */
 static void far_make(struct slab *slab, uint32_t words) {
     if (words <= slab->far_words) return;
     uint32_t room = LINE_WORDS;
@@ -132,7 +132,7 @@ static bool take_lines(struct slab *slab, struct heap_segment *segment) {
     return false;
 }
 
-/* All in the newest segment while there is room, so that of most heads no line is written. */
+/* Takes lines in the newest segment while it has room, so that no line of most heads is written. */
 void slab_bits_take(struct slab *slab) {
     struct heap_segment *newest = depot_all(), *segment = newest;
     if (take_lines(slab, newest) || take_lines(slab, segment_of(slab))) return;
@@ -153,7 +153,7 @@ void slab_bits_drop(struct slab *slab) {
     add_rel(B15, &segment->far_lines[line / 64], -bits);
 }
 
-/* No bit is set, nothing carved. */
+/* Clears all bits; no block is carved. */
 static void bits_begin(struct slab *slab, uint32_t words) {
     slab_bits_drop(slab);
     memset(slab->near_free, 0, sizeof slab->near_free);
@@ -194,7 +194,7 @@ void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner) {
     slot_kind_set(segment_of(slab), slab_slot(slab), KIND_PRIVATE);
 }
 
-/* So many blocks that were freed, below slots_end. */
+/* Moves `count` blocks that were freed to the places below slots_end. */
 static void **carve_freed(struct slab *slab, char *start, void **slots_end, uint32_t count) {
     size_t size = class_info[slab->kind].size;
     void **out = slots_end, **slots = slots_end - count;
@@ -228,7 +228,7 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     return count;
 }
 
-/* All that was never handed out becomes free by its bit. */
+/* Sets the bits of all blocks that were never handed out. */
 static void carve_rest(struct slab *slab) {
     uint32_t blocks = class_info[slab->kind].blocks;
     if (slab->carved == blocks) return;
@@ -254,8 +254,7 @@ void *slab_carve_any(struct slab *slab, uint64_t *drawn) {
     return start + (word * 64 + bit) * (size_t)size;
 }
 
-/* What changes with each block is in registers until the last one: a block's turn would else wait for the stores of the one
- * before. */
+/* Keeps in registers what changes with each block: otherwise each block would wait for the stores of the one before. */
 uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
     if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);
     const unsigned kind = slab->kind;
@@ -277,16 +276,17 @@ uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
 
 /* ---- remote frees ------------------------------------------------------------------------------------------------- */
 
-/* Writes into a block's first lines, before it goes home. A line that one processor wrote and another only read is in both's
- * caches, and the next write waits until the other has given it up; one write after another, since stores become visible in
- * order. Who sends blocks home writes first, all blocks of a message together: the line is then in one cache alone, and
- * moves from there at once. */
+/* Writes into a block's first lines before it goes home. If one processor wrote a line and another only read it, both have
+ * it in their caches, and the next write waits until the other has given it up. Such writes wait one after the other,
+ * because stores become visible in order. So the sender writes first, into all blocks of a message together: each line is
+ * then in one cache alone, and moves from there at once. */
 static void write_lines(char *block, uint32_t lines) {
     const uint64_t unused = UNUSED;
     for (uint32_t i = 1; i < lines; i++) memcpy(block + (size_t)i * CACHE_LINE, &unused, sizeof unused);
 }
 
-/* The lines from the first on that the block's users have written, the first always. All, if it was never sent. */
+/* How many lines, from the first on, the block's users have written; at least one. All `lines`, if the block was never
+ * sent. */
 static uint32_t lines_used(const char *block, uint32_t lines) {
     for (uint64_t word; lines > 1; lines--) {
         memcpy(&word, block + (size_t)(lines - 1) * CACHE_LINE, sizeof word);
@@ -313,7 +313,8 @@ void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *
     }
 }
 
-/* Phase 0 only leads in. Of the pairs after it each begins as the one before ended, so that neither way is always second. */
+/* Phase 0 only warms up. Each pair of phases begins the way the previous pair ended, so that neither way always comes
+ * second. */
 static bool phase_writes(const struct trial *trial) {
     return trial->phase <= 2 * TRIAL_PAIRS ? trial->phase / 2 % 2 != 0 : trial->writes;
 }
@@ -358,7 +359,7 @@ static void announce(struct heap *owner, struct slab *slab) {
         purge_poke();
 }
 
-/* The first block of those in one word of bits. */
+/* The first of the blocks whose bits are set in that word. */
 static const char *block_of(const struct slab *slab, unsigned kind, uint32_t word, uint64_t bits) {
     const char *start = slab_start(slab) + slab_margin(kind, slab_start(slab));
     return start + (word * 64 + (uint32_t)__builtin_ctzll(bits)) * (size_t)class_info[kind].size;

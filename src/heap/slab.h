@@ -1,7 +1,7 @@
 /* slab.h: slots cut into blocks of one size. Layer 2.
  *
  * A slab belongs to one heap, which alone hands out its blocks; other threads give blocks back through the slab's remote
- * bits. Blocks carry no header, and nothing is kept in a free one: what is free stands in the descriptor. */
+ * bits. Blocks carry no header, and free ones no links: the descriptor says which are free. */
 #ifndef WEFT_SLAB_H
 #define WEFT_SLAB_H
 
@@ -10,7 +10,7 @@
 #define MEDIUM_MAX ((size_t)32768)
 #define TINY_MAX ((size_t)1024)
 
-/* Four classes to each doubling above 128, and one between 1024 and 1280, 4096 and 5120: a power of two and a header. */
+/* Four classes to each doubling above 128. Three more, 1152, 4608 and 5120, fit a power of two and a header. */
 #define CLASS_SIZES(X)                                                                                                      \
     X(16), X(32), X(48), X(64), X(80), X(96), X(112), X(128), X(160), X(192), X(224), X(256), X(320), X(384), X(448),       \
         X(512), X(640), X(768), X(896), X(1024), X(1152), X(1280), X(1536), X(1792), X(2048), X(2560), X(3072), X(3584),    \
@@ -27,15 +27,16 @@
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
 
-/* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's
- * start. Where a block begins, the lower 32 bits of its offset in the slot * divisor are less than 2^16: of runs and classes up
- * to TINY_MAX nowhere else, of others, before whose blocks a margin may stand, at each line's start. */
+/* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's start.
+ * Where a block begins, the lower 32 bits of its offset in the slot * divisor are less than 2^16. For runs and classes up to
+ * TINY_MAX that is so nowhere else. For others, which may have a margin before their blocks, it is so at each line's
+ * start. */
 struct class_info {
     uint32_t size;
     uint32_t magic;
     uint32_t divisor;
     uint32_t blocks;
-    uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
+    uint32_t hot;       /* free blocks from which on a drained slab is worth a refill again */
     uint32_t cache_max; /* blocks in a thread's cache */
     uint32_t margins;   /* mask of slab_margin */
 };
@@ -51,7 +52,8 @@ INLINE unsigned class_of(size_t size) {
 }
 
 /* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks
- * start at multiples of their size from an aligned slot and, over TINY_MAX, a margin of whole lines. */
+ * start at multiples of their size from an aligned slot, or, over TINY_MAX, from a margin of whole lines behind its
+ * start. */
 unsigned class_aligned(size_t alignment, size_t size);
 
 /* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
@@ -66,26 +68,27 @@ INLINE struct heap *slab_owner(const struct slab *slab) { return state_owner(loa
 
 typedef ATOMIC(struct slab *) slab_link;
 
-/* Where slabs with remote frees are announced to their owner. */
+/* Announces slabs with remote frees to their owner. */
 struct inbox {
     slab_link first;      /* pushed by anybody, taken by the owner */
     struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
 };
 
-#define MARGIN_STEP 29 /* lines; odd, so that each margin comes in its turn */
+#define MARGIN_STEP 29 /* lines; odd, so that all margins occur in turn */
 
-/* Makes an empty slab of the caller's a slab of that class, all of it free. `touched`: what of its pages is in memory. Owner. */
+/* Turns an empty slab of the caller's into a slab of that class, all of it free. `touched`: how much of its pages is in
+ * memory. Owner. */
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched);
-/* What of an empty slab's pages is in memory, of SLOT_PARTS. Owner. */
+/* How much of an empty slab's pages is in memory, in SLOT_PARTS. Owner. */
 uint32_t slab_touched(const struct slab *slab);
-/* Makes it a slab of one large block, which is in use. Owner. */
+/* Turns it into a slab of one large block, which is in use. Owner. */
 void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner);
-/* More than half of it was handed out since it began. Owner. */
+/* Whether more than half of it was ever handed out since it began. Owner. */
 INLINE bool slab_has_grown(const struct slab *slab) { return slab->carved > class_info[slab->kind].blocks / 2; }
 INLINE bool slab_is_free(const struct slab *slab, uint32_t index) {
     return index >= slab->carved || (slab->free != NULL && (slab->free[index / 64] >> index % 64 & 1) != 0);
 }
-/* Of the next `count` blocks to be carved, those never used since their pages came from the system. */
+/* How many of the next `count` blocks to be carved were never used since their pages came from the system. */
 INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
     uint32_t blocks = class_info[slab->kind].blocks, freed = slab->room - (blocks - slab->carved);
     if (slab->touched == SLOT_PARTS || count <= freed) return 0;
@@ -94,88 +97,91 @@ INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
     uint32_t end = slab->carved + (uint32_t)min_u64(count - freed, blocks - slab->carved);
     return end - CLAMP(first, slab->carved, end);
 }
-/* Moves at most `count` free blocks to slots[0], slots[1], ..., those freed before last, and of each sort the highest address
- * first. Returns how many. Owner. */
+/* Moves at most `count` free blocks to slots[0], slots[1], ...: first blocks that were never handed out, then those that
+ * were freed, in each sort the highest address first. Returns how many. Owner. */
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
-/* One free block among the lowest, of secure mode's choice; room > 0. *drawn: the owner's, of mode_random. Owner. */
+/* Takes a random free block among the lowest ones, for secure mode; room > 0. *drawn: the owner's, for mode_random.
+ * Owner. */
 void *slab_carve_any(struct slab *slab, uint64_t *drawn);
-/* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is
- * more in one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
+/* Bytes before a slab's first block, fewer than a block's. For blocks over TINY_MAX, they are taken from the rest that
+ * blocks leave of a slot, and differ from slab to slab: blocks at multiples of a page would share a few sets of each
+ * processor cache. */
 INLINE size_t slab_margin(unsigned kind, const void *in_slab) {
     return ((uintptr_t)in_slab >> SLOT_SHIFT) * MARGIN_STEP * CACHE_LINE & class_info[kind].margins;
 }
-/* Which block of its slab it is, by its first byte. */
+/* The index of a block in its slab, from the address of its first byte. */
 INLINE uint32_t index_in(unsigned kind, const void *block) {
     return (uint32_t)(((uint64_t)slot_offset(block) * class_info[kind].magic) >> 32);
 }
 
-/* The slab, if any, is the next to be carved: fetches what that reads, and the head of the one after. */
+/* Call it before carving the slab, if any: fetches what that reads, and the next slab's descriptor. */
 INLINE void slab_prefetch(const struct slab *slab) {
     if (slab == NULL) return;
     if (slab->free != NULL) prefetch_read(&slab->free[slab->first_word]);
     prefetch_read(slab->next);
 }
 
-/* A place for bits beyond the descriptor: the slab has none, and a block comes back. Owner. */
+/* Takes a place for bits beyond the descriptor. The slab has none yet, and a block is about to come back. Owner. */
 void slab_bits_take(struct slab *slab);
-/* The place, if it has one, is another's from here on: no block is in use. Owner. */
+/* Gives the place back, if the slab has one; no block is in use. Owner. */
 void slab_bits_drop(struct slab *slab);
 
-/* Whether one begins there, of those that is_misuse (heap.h) lets pass. */
+/* Whether a block begins there, for those addresses that is_misuse (heap.h) lets pass. */
 INLINE bool is_start(unsigned kind, const void *block) {
     const struct class_info *info = &class_info[kind];
     return info->margins == 0 || slot_offset(block) == slab_margin(kind, block) + index_in(kind, block) * info->size;
 }
 
-/* How many of the blocks, from the first on, are of its slab: at least one. */
+/* How many of the blocks, counted from the first, are of the first one's slab: at least one. */
 INLINE uint32_t slab_run(void *const *blocks, uint32_t count) {
     uint32_t n = 1;
     while (n < count && ((uintptr_t)blocks[n] ^ (uintptr_t)blocks[0]) < SLOT_BYTES) n++;
     return n;
 }
 
-/* Frees blocks of the slab, in turn. Returns how many: all, or those before one that is misuse: none begins there that was
- * handed out and is not free. Owner. */
+/* Frees blocks of the slab, in order. Returns how many: all, or those before the first that is misuse: no block begins there
+ * that was handed out and is not free. Owner. */
 uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count);
 
-/* Whether it pays to write into blocks that go home: on one processor it halves the time that a block takes, on another it
- * adds a third. So each thread tries, both ways in turns for some phases of so many blocks, and goes on with the quicker one
- * for a while. All zero at first. */
+/* Whether it pays to write into blocks that go home. On one processor that halves the time that a block takes; on another it
+ * adds a third. So each thread measures both ways in turns, for some phases of TRIAL_BLOCKS blocks, and then keeps to the
+ * quicker one for a while. All zero at first. */
 struct trial {
-    uint64_t begun_ns, before_ns; /* this phase; what the one before took */
+    uint64_t begun_ns, before_ns; /* when this phase began; how long the previous one took */
     uint32_t blocks;              /* sent in this phase */
     uint8_t phase;
-    int8_t votes; /* pairs of phases of which the one that wrote was quicker, less those of which it was slower */
-    bool writes;  /* between the trials */
+    int8_t votes; /* pairs of phases in which writing was quicker, less those in which it was slower */
+    bool writes;  /* the result, used between trials */
 };
-#define TRIAL_BLOCKS 32768u /* more than what travels between the threads: it hides for a while who is slower */
-/* A phase ends. Returns whether to write in the next one. */
+#define TRIAL_BLOCKS 32768u /* more than are in transit between threads, which hide for a while which way is slower */
+/* Ends a phase. Returns whether to write in the next one. */
 bool trial_next(struct trial *trial, uint64_t now_ns);
-/* Whether to write into the next `count` blocks. */
+/* Returns whether to write into the next `count` blocks. */
 bool trial_writes(struct trial *trial, uint32_t count);
 
-/* Writes into blocks of the caller's that are about to be sent, for who has them next. *spared: lines of a block that need
- * not be written, times 256, learnt from blocks that come again. */
+/* Writes into blocks of the caller's that are about to be sent, to speed up their next use. *spared: lines of a block that
+ * need not be written, times 256, learnt from blocks that were sent before. */
 void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared);
-/* Fetches what slab_send writes: soon to be called, with that block of that kind among others. Any thread. */
+/* Fetches what slab_send is about to write for that block of that kind. Any thread. */
 void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block);
 /* Frees `count` blocks, at least one, of one slab that is not the caller's, in one message. Any thread. */
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count);
-/* The slabs whose frees are to be collected, linked by inbox_next. Owner. */
+/* The slabs whose frees are to be collected; inbox_next leads from each to the next. Owner. */
 struct slab *inbox_take(struct inbox *inbox);
 struct slab *inbox_next(struct slab *slab);
-/* Collects what has arrived and returns how many blocks. Frees announced and not arrived put it among the waiting. Owner. */
+/* Collects what has arrived, and returns how many blocks. If announced frees have not arrived, the slab joins the waiting
+ * ones. Owner. */
 uint32_t inbox_collect(struct inbox *inbox, struct slab *slab);
 INLINE bool inbox_is_empty(const struct inbox *inbox) { return load_rlx(&inbox->first) == NULL && inbox->waiting == NULL; }
 
-/* Gives the slab up: false: frees of it are under way, it stays the caller's. Owner. */
+/* Gives the slab up. false: frees of it are under way, and it stays the caller's. Owner. */
 bool slab_abandon(struct slab *slab, struct heap *owner);
-/* Makes the caller's heap the owner; frees announced meanwhile put the slab among the waiting. */
+/* Makes the caller's heap the owner. If frees were announced meanwhile, the slab joins the waiting ones. */
 void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
 
-/* Lists of slabs by their `link`, the last one in first out: a heap's inbox, its empty slabs, and the abandoned slabs of each
- * class, each of which who takes it must then adopt. Push, and take all; NULL: none. Any thread. Pop: a heap's empty slabs alone,
- * if the heap's thread alone pushes. */
+/* Lists of slabs by their `link`, last in first out: a heap's inbox, its empty slabs, and the abandoned slabs of each class,
+ * which the thread that takes them must adopt. Any thread may push, and take all (NULL: none). Pop is only for a heap's
+ * empty slabs, and only while that heap's thread alone pushes. */
 extern slab_link orphans[CLASSES];
 void slabs_push(slab_link *list, struct slab *slab);
 struct slab *slabs_take(slab_link *list);

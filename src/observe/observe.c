@@ -70,7 +70,7 @@ static NOINLINE void ring_begin(struct trace_ring *ring, uint64_t recording) {
     store_rlx(&ring->first, load_rlx(&ring->count));
 }
 
-/* A seat for threads from outside has another thread than before. Workers have no such event. */
+/* Notes that a seat for outside threads has another thread than before. Workers have no such event. */
 static NOINLINE void ring_owner(struct trace_ring *ring, uint32_t thread, uint64_t since) {
     uint32_t before = load_rlx(&ring->thread);
     if (before != 0) trace_add(ring, since, since, thread, trace_label(TRACE_OWNER, 0, before));
@@ -91,7 +91,7 @@ INLINE void record(struct weft_worker *seat, uint64_t start, uint64_t end, uint6
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     record(seat, start, os_ticks(), what, trace_label(kind, 0, 0));
     if (kind != TRACE_WAKE || seat->lane == &seat->pool->blank) return;
-    seat->lane->last = NULL; /* what came fast has paused */
+    seat->lane->last = NULL; /* the rush of submissions has paused */
     observe_of(seat)->submit_run = 0;
 }
 
@@ -100,7 +100,7 @@ NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t s
     record(seat, sent, now, 0, trace_label(TRACE_WAKING, 0, 0));
 }
 
-/* The claim that the task at hand is the first of, unless it is one task from an own or an outside lane. */
+/* Records the claim whose first task is about to run, unless it is a single task from an own or an outside lane. */
 static NOINLINE void record_claim(struct weft_worker *seat, uint64_t now) {
     const struct claim *claim = &seat->claim;
     uint32_t tasks = 1;
@@ -113,10 +113,10 @@ static NOINLINE void record_claim(struct weft_worker *seat, uint64_t now) {
     record(seat, now, now, tasks, trace_label(TRACE_CLAIM, seat->taken_from, seat->taken_seat));
 }
 
-/* Of tasks of one claim each begins when the one before it ends: one look at the clock for both. */
+/* When the task begins. Each task of a claim begins when the one before it ends, so one reading of the clock serves both. */
 static uint64_t task_begins(const struct weft_worker *self) {
     const struct observe_seat *own = observe_of(self);
-    bool is_of_claim = self->frame->unflushed > 0 && own->claims_seen == self->claims; /* nor the first that helps */
+    bool is_of_claim = self->frame->unflushed > 0 && own->claims_seen == self->claims; /* not the first that helps */
     bool follows = is_of_claim && own->task_end > load_rlx(&observe_of_pool(self->pool)->trace.since);
     return follows ? own->task_end : os_ticks();
 }
@@ -125,7 +125,7 @@ static int run_traced(void *payload, weft_worker *self) {
     uintptr_t what = load_rlx(&self->running);
     uint64_t start = task_begins(self);
     uint64_t place = trace_place(self->cell);
-    self->cell = NULL; /* what runs at once inside it comes from none */
+    self->cell = NULL; /* a task that runs inside this one, without a cell, must not find it */
     store_rlx(&self->running_since, start);
     observe_of(self)->task_end = 0;
     if (observe_of(self)->claims_seen != self->claims) record_claim(self, start);
@@ -133,7 +133,7 @@ static int run_traced(void *payload, weft_worker *self) {
     uint64_t end = os_ticks();
     store_rlx(&self->running_since, 0);
     observe_of(self)->task_end = end;
-    uint32_t group = id_index(self->frame->id); /* another may have the number later */
+    uint32_t group = id_index(self->frame->id); /* another group may get this number later */
     record(self, start, end, what, trace_label(TRACE_TASK, group, place));
     return error;
 }
@@ -148,15 +148,15 @@ int observer_run(void *payload, weft_worker *self) {
     return error;
 }
 
-/* Where tasks come fast, one in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US together, as
- * far as the ones before tell. In a rush of whole segments, of one group, the clock is read for one segment in SUBMIT_GUESSES + 1, for that
- * takes longer than four submissions; the others are noted as a little later than the one before: too early, but never after
- * their tasks began. */
+/* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
+ * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
+ * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted a
+ * little later than the one before: too early, but never after their tasks began. */
 #define SUBMIT_RUN_MAX 128u
 #define SUBMIT_RUN_US 10u
 #define SUBMIT_GUESSES 3u
 
-/* When this submission is, and how many are to be noted with it. */
+/* When this submission was made, and how many are noted with it. */
 static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
     if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
         return own->submit_ticks + (uint64_t)++own->submit_guesses * (own->submit_took / 2);
@@ -242,14 +242,14 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
     stuck_report(pool, seat, what, ns);
 }
 
-/* ---- the thread that looks ------------------------------------------------------------------------------------------ */
+/* ---- the looking thread --------------------------------------------------------------------------------------------- */
 
 static void looker_main(void *argument) {
     weft_pool *pool = argument;
     bool watches = pool->config.watchdog_ns != 0, publishes = pool->config.top != NULL;
     uint64_t period_ns = watches ? max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN) : PUBLISH_NS;
     if (publishes) period_ns = min_u64(period_ns, PUBLISH_NS);
-    struct publisher publisher = {.number = 1}; /* publish_start has written one */
+    struct publisher publisher = {.number = 1}; /* publish_start has written number 0 */
     uint64_t published_ns = os_now_ns();
     while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
         os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
@@ -269,7 +269,7 @@ static int looker_start(weft_pool *pool) {
     return observe_of_pool(pool)->looker.runs ? WEFT_OK : WEFT_EAGAIN;
 }
 
-/* Also where none was started. */
+/* Also if none was started. */
 static void looker_end(weft_pool *pool) {
     if (!observe_of_pool(pool)->looker.runs) return;
     store_rlx(&observe_of_pool(pool)->looker.ends, 1);
@@ -299,7 +299,7 @@ int observer_start(weft_pool *pool) {
     if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
-    if (config->stack_wait_ns != 0) os_stacks_begin(); /* the dump says if it cannot be had */
+    if (config->stack_wait_ns != 0) os_stacks_begin(); /* if this fails, the dump says so */
     int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
     if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
     if (error == WEFT_OK) error = publish_start(pool);
@@ -312,7 +312,7 @@ int observer_start(weft_pool *pool) {
     return error;
 }
 
-/* In a forked child, which writes nothing: it is its parent's to write. */
+/* For a forked child, which writes nothing: the files are its parent's. */
 static void end_in_child(weft_pool *pool) {
     if (observe_of_pool(pool)->looker.runs) os_thread_join(observe_of_pool(pool)->looker.thread);
     publish_end(pool);

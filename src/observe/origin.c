@@ -1,8 +1,8 @@
-/* origin.c: see origin.h. Rows in memory of their own, sorted once. Layer 7. */
+/* origin.c: see origin.h. The rows are in memory of their own and are sorted once. Layer 7. */
 #include "observe/origin.h"
 
 #define PAGE_SHIFT 7u    /* cells */
-#define WAKES_AT_ONCE 8u /* of which one is looked for */
+#define WAKES_AT_ONCE 8u /* how many rows are searched for a wake */
 
 static size_t bytes_of(size_t most) { return round_up(2 * most * sizeof(struct origin), os_page_size()); }
 
@@ -60,7 +60,7 @@ void origins_sort(struct origins *origins) {
     for (size_t i = 0; i < count && from != origins->row; i++) origins->row[i] = from[i];
 }
 
-/* How many rows are not after that. */
+/* How many rows are not after that key and time. */
 static size_t rows_until(const struct origins *origins, uint64_t key, uint64_t time) {
     const struct origin sought = {.key = key, .time = time};
     size_t low = 0, high = origins->count;
@@ -74,8 +74,8 @@ static size_t rows_until(const struct origins *origins, uint64_t key, uint64_t t
     return low;
 }
 
-/* When the task of that cell was submitted, one of several that are noted together: they came about evenly until the next
- * that is noted, if that was at once. */
+/* When the task of that cell was submitted. It is one of several that are noted together: they are taken to have come evenly
+ * until the next noted submission, if that followed at once. */
 static uint64_t submitted_at(const struct origins *origins, const struct origin *origin, uint64_t place) {
     const struct origin *next = origin + 1;
     uint64_t nth = (place - origin->place) / origin->stride;

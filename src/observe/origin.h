@@ -7,7 +7,7 @@
 
 #include "observe/trace.h"
 
-/* A submission, noted for so many tasks; a wake; a step of a counter; or that a thread has a seat. */
+/* A submission, noted for a number of tasks; a wake; a step of a counter; or a thread that takes a seat. */
 struct origin {
     uint64_t key;   /* submission: the page of its cell; wake: ORIGIN_WAKES; step: 0; thread: its seat */
     uint64_t time;  /* ticks; sorted by key and time */
@@ -22,7 +22,7 @@ struct origins {
     size_t count, most;
 };
 
-/* Room for so many, twice, as sorting needs it; without memory for none. */
+/* Makes room for `most` rows, twice, because sorting needs it. Without memory there is no room. */
 void origins_make(struct origins *origins, size_t most);
 void origins_end(struct origins *origins);
 /* Does nothing if there is no room. */
@@ -30,11 +30,11 @@ void origins_add(struct origins *origins, const struct origin *origin);
 void origins_add_event(struct origins *origins, uint32_t seat, const struct trace_event *event);
 void origins_sort(struct origins *origins);
 
-/* The submission of the task that began at `start` in that cell, and about when it was; NULL: it is not known. */
+/* The submission of the task that began at `start` in that cell; *submitted: about when it was. NULL: not known. */
 const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, uint64_t *submitted);
 /* The newest row of that key that is not after `time`; NULL: there is none. */
 const struct origin *origin_before(const struct origins *origins, uint64_t key, uint64_t time);
-/* The wake that was sent then; NULL: it is not known. */
+/* The wake that was sent at that time; NULL: not known. */
 const struct origin *origin_of_wake(const struct origins *origins, uint64_t sent);
 
 #endif

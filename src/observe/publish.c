@@ -8,7 +8,7 @@
 #include "observe/state.h"
 
 #define NAME_BYTES 64u
-#define HEAP_EVERY 8u     /* writings: counting the heap visits every page */
+#define HEAP_EVERY 8u     /* updates: counting the heap visits every page */
 #define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
 
 static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
@@ -18,7 +18,8 @@ static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
     text_end(&text);
 }
 
-/* ---- how long tasks were queued, where a timeline is recorded ----------------------------------------------------------- */
+/* ---- how long tasks were queued, while a timeline is recorded
+ * ----------------------------------------------------------- */
 
 struct queued {
     struct origins origins;
@@ -121,7 +122,7 @@ int publish_start(weft_pool *pool) {
     own->top_directory = os_open_directory(pool->config.top) + 1;
     if (own->top_directory == 0) return WEFT_EINVAL;
     name_of(pool, name);
-    os_remove_in(own->top_directory - 1, name); /* of a process that was killed and had the same number */
+    os_remove_in(own->top_directory - 1, name); /* left by a killed process that had the same number */
     own->top_file = os_append_in(own->top_directory - 1, name) + 1;
     if (own->top_file == 0) return WEFT_EINVAL;
     publish(pool, &(struct publisher){0});
@@ -136,7 +137,7 @@ void publish(weft_pool *pool, struct publisher *own) {
     put_pool(&text, pool, own);
     own->number++;
     ASSERT(text.length < sizeof buffer);
-    text.fd = file; /* only now, so that readers seldom find a part of it */
+    text.fd = file; /* only now, so that readers seldom find part of a text */
     os_empty(file);
     if (text_end(&text) == 0) return;
     text_tell(pool->config.top, " took not all of", " the counters for weft top: no more come");
@@ -146,8 +147,8 @@ void publish(weft_pool *pool, struct publisher *own) {
 void publish_end(weft_pool *pool) {
     char name[NAME_BYTES];
     struct observe_pool *own = observe_of_pool(pool);
-    bool is_child = pool->fork_count != os_fork_count(); /* the file is its parent's still */
-    if (own->top_directory == 0) return;                 /* no system call: a sandbox may not list it */
+    bool is_child = pool->fork_count != os_fork_count(); /* then the file is still its parent's */
+    if (own->top_directory == 0) return;                 /* no system call: a sandbox may not allow it */
     name_of(pool, name);
     if (own->top_file > 0) os_close(own->top_file - 1);
     if (own->top_file > 0 && !is_child) os_remove_in(own->top_directory - 1, name);

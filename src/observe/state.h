@@ -7,30 +7,30 @@
 
 struct observe_seat {
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL; written by its own thread */
-    uint32_t claims_seen;             /* of seat->claims; this and the next five: its own thread's */
+    uint32_t claims_seen;             /* of seat->claims; this and the next five fields: its own thread's */
     uint32_t submit_run;              /* how many submissions are noted together */
-    uint32_t submit_guesses;          /* so often since the clock was last read for one */
-    uint32_t submit_took;             /* ticks from one to the next then, at most */
-    uint64_t submit_ticks;            /* and when that was */
+    uint32_t submit_guesses;          /* how many were noted since the clock was last read for one */
+    uint32_t submit_took;             /* ticks from one noted submission to the next then, at most */
+    uint64_t submit_ticks;            /* when the clock was last read for one */
     uint64_t task_end;                /* of the task that has just run; 0: none */
-    uint64_t watched_since;           /* the watchdog's: the running_since it saw last, and when to speak of it */
+    uint64_t watched_since;           /* the watchdog's: the running_since that it last saw, and the age to report next */
     uint64_t watched_limit;
 };
 
 struct observe_pool {
     struct {
         os_mutex lock;
-        int file;                   /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
+        int file;                   /* descriptor + 1, or 0; written by the threads that make and end the pool */
         ATOMIC(uint64_t) recording; /* its number */
-        ATOMIC(uint64_t) since;     /* ticks; and the same on CLOCK_MONOTONIC */
+        ATOMIC(uint64_t) since;     /* ticks; since_ns: the same moment on CLOCK_MONOTONIC */
         ATOMIC(uint64_t) since_ns;
     } trace;
     struct {
         os_thread thread;
         bool runs;
         os_word ends;
-    } looker;       /* the watchdog's, and who writes counters for weft top */
-    int stats_file; /* as trace.file; so the next */
+    } looker;       /* the watchdog, which also writes the counters for weft top */
+    int stats_file; /* as trace.file; so are the next two */
     int top_file;
     int top_directory;
 };
@@ -44,7 +44,7 @@ INLINE struct observe_pool *observe_of_pool(const weft_pool *pool) { return (str
 
 /* The newest lane of a seat, or NULL. Any thread. */
 struct lane *observe_lanes(const struct weft_worker *seat);
-/* Cells of tasks in its lanes that nobody has begun. */
+/* Cells of tasks in its lanes that no thread has begun. */
 uint64_t observe_backlog(const struct weft_worker *seat);
 /* Its events; NULL: it has recorded none yet. */
 const struct trace_ring *observe_ring(const struct weft_worker *seat);
@@ -52,25 +52,25 @@ const struct trace_ring *observe_ring(const struct weft_worker *seat);
 uint64_t observe_ns(uint64_t ticks);
 /* The clock of the events, and CLOCK_MONOTONIC, at one moment. */
 uint64_t observe_clocks(uint64_t *ns);
-/* Where the thread is that runs a task there, if the pool was asked for it. */
+/* If the pool is configured for it, writes the stack of the thread that runs a task there. */
 void observe_put_stack(struct text *text, const struct weft_worker *seat);
-/* As a string of JSON. */
+/* Writes it as a JSON string. */
 void observe_put_quoted(struct text *text, const char *from);
-/* The pool's sums as fields of JSON. */
+/* The pool's sums as JSON fields. */
 void stats_put_sums(struct text *text, const weft_pool *pool);
 
-/* publish.c: a pool's counters in a file while it runs. By the pool's looking thread, and by who makes and ends it while there is
- * none. */
-#define PUBLISH_NS UINT64_C(250000000) /* from one writing to the next */
+/* publish.c: a pool's counters in a file while it runs. Called by the pool's looking thread, and, while there is none, by
+ * the threads that make and end the pool. */
+#define PUBLISH_NS UINT64_C(250000000) /* from one update to the next */
 
 struct publisher {
-    uint64_t number;       /* of the next writing */
-    weft_heap_counts heap; /* as of some writings ago */
+    uint64_t number;       /* of the next update */
+    weft_heap_counts heap; /* as of some updates ago */
 };
 
-/* If the configuration asks for it. WEFT_OK; WEFT_EINVAL: the directory takes no file; WEFT_ENOMEM. */
+/* Creates the file, if the configuration asks for it. WEFT_OK; WEFT_EINVAL: the directory takes no file; WEFT_ENOMEM. */
 int publish_start(weft_pool *pool);
-/* Writes it anew. What it cannot write it tells, and ends. */
+/* Rewrites the file. After a failed write it says so and stops publishing. */
 void publish(weft_pool *pool, struct publisher *own);
 void publish_end(weft_pool *pool);
 

@@ -1,4 +1,4 @@
-/* timeline.c: the file that is made of all threads' events: Chrome trace JSON ("Trace Event Format"). Layer 7.
+/* timeline.c: writes all threads' events to a file: Chrome trace JSON ("Trace Event Format"). Layer 7.
  *
  * Times are microseconds on CLOCK_MONOTONIC, and processes and threads have the system's numbers, so the file can be overlaid on
  * other tools' recordings. Arrows lead from a submission to its task, from a wake-up to the woken thread, and from the thread
@@ -19,14 +19,14 @@ struct name {
 struct timeline {
     struct text text;
     const weft_pool *pool;
-    struct name *names; /* by address; NULL: no memory, each is looked up anew */
+    struct name *names; /* by address; NULL: no memory, so each name is looked up anew */
     struct origins origins;
     struct origins steps;  /* of the counters */
-    struct origins owners; /* which thread had which seat from when on */
+    struct origins owners; /* which thread had which seat, and since when */
     uint64_t since;        /* ticks */
     uint64_t since_ns;     /* the same moment on CLOCK_MONOTONIC */
     double ns_per_tick;
-    const char *before; /* of the next event: a comma after the first */
+    const char *before; /* what separates the next event from the last one: nothing, then a comma */
 };
 
 static const char *name_of(struct timeline *line, uint64_t address, char (*room)[NAME_BYTES]) {
@@ -53,13 +53,14 @@ void observe_put_quoted(struct text *text, const char *from) {
     text_put_char(text, '"');
 }
 
-/* Microseconds, of nanoseconds. */
+/* Writes nanoseconds as microseconds. */
 static void put_us(struct timeline *line, const char *field, uint64_t ns) {
     text_put(&line->text, field);
     text_put_decimal(&line->text, ns, 3);
 }
 
-/* On CLOCK_MONOTONIC. Each moment is rounded by itself, so that what ends when another begins does so in the file, too. */
+/* The moment on CLOCK_MONOTONIC. Each moment is rounded by itself, so if one event ends when another begins, they do so in
+ * the file, too. */
 static uint64_t moment_ns(const struct timeline *line, uint64_t ticks) {
     int64_t span = (int64_t)(ticks - line->since);
     return span < 0 ? line->since_ns : line->since_ns + (uint64_t)((double)span * line->ns_per_tick);
@@ -71,7 +72,7 @@ static void put_begin(struct timeline *line, const char *phase, uint32_t thread)
     line->before = ",\n";
 }
 
-/* Who had the seat at that moment: of those from outside another thread may have it now. */
+/* The thread that had the seat at that moment: a seat for outside threads may have another one now. */
 static uint32_t thread_at(const struct timeline *line, const struct weft_worker *seat, uint64_t ticks) {
     const struct origin *owner = origin_before(&line->owners, seat->index, ticks);
     return owner == NULL ? load_rlx(&seat->thread_id) : (uint32_t)owner->place;
@@ -92,7 +93,7 @@ static void put_thread(struct timeline *line, const struct weft_worker *seat, ui
     text_format(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", seat->index);
 }
 
-/* What a viewer shows of each kind; no name: that of the function. */
+/* What a viewer shows of each kind; no name: the function's. */
 static const struct {
     const char *category, *name;
 } kinds[TRACE_KINDS] = {
@@ -103,7 +104,8 @@ static const struct {
 };
 static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take back"};
 
-/* An arrow's end at the slice that is being written. It has a number of its thread's of that moment, and whether it `leaves`. */
+/* Writes an arrow's end at the current slice. Its number is made of the seat and the moment. `leaves`: the arrow begins
+ * here. */
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
     uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
@@ -114,7 +116,7 @@ static void put_argument(struct timeline *line, const char *name, uint64_t value
     text_format(&line->text, "%s%lu", name, value);
 }
 
-/* Who submitted it, and when. */
+/* Writes which thread submitted the task, and when. */
 static void put_task(struct timeline *line, const struct trace_event *event) {
     uint64_t submitted = 0;
     const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
@@ -154,7 +156,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     observe_put_quoted(&line->text, name);
 }
 
-/* Whose tasks were taken has a slice of no length for that. */
+/* Gives the thread whose tasks were taken a slice of no length. */
 static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
     const struct origin here = {.time = event->start, .seat = seat};
     const struct weft_worker *victim = worker_seat(line->pool, (uint32_t)event->place);
@@ -164,12 +166,12 @@ static void put_victim(struct timeline *line, uint32_t seat, const struct trace_
     text_put(&line->text, "}");
 }
 
-/* Clocks are coarse, and of two slices of one moment viewers take the longer one for the earlier: who was woken begins after
- * the wake. */
+/* Makes a woken thread's slice begin after the wake. Clocks are coarse, and if two slices begin at one moment, viewers take
+ * the longer one for the earlier. */
 static void begin_later(const struct timeline *line, struct trace_event *event) {
     const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
     if (from == NULL || moment_ns(line, event->start) > moment_ns(line, from->time)) return;
-    event->start += os_ticks_per_us() / 500 + 1; /* two nanoseconds: they read times as floating point */
+    event->start += os_ticks_per_us() / 500 + 1; /* two nanoseconds, because viewers read times as floating point */
     event->end = max_u64(event->start, event->end);
 }
 
@@ -183,7 +185,7 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
     }
     struct trace_event shown = *event;
     begin_later(line, &shown);
-    put_slice(line, thread_at(line, seat, event->end), &shown, name); /* what is inside it was noted before it */
+    put_slice(line, thread_at(line, seat, event->end), &shown, name); /* events inside it were added before it */
     put_details(line, seat->index, event);
     text_put(&line->text, "}");
 }
@@ -237,7 +239,7 @@ static void put_counters(struct timeline *line) {
 
 typedef void (*event_use)(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event);
 
-/* Whether it is one of this recording. Of what began before that only sleeps are. */
+/* Whether the event belongs to this recording. Of events that began earlier, only sleeps do. */
 static bool take_in(const struct timeline *line, struct trace_event *event) {
     if (event->kind >= TRACE_KINDS || (int64_t)(event->end - line->since) < 0) return false;
     if ((int64_t)(event->start - line->since) >= 0) return true;
@@ -245,7 +247,7 @@ static bool take_in(const struct timeline *line, struct trace_event *event) {
     return event->kind == TRACE_PARK || event->kind == TRACE_WAIT;
 }
 
-/* The thread's events of this recording. Returns how many of it had gone. */
+/* Calls `use` for the thread's events of this recording. Returns how many of them were replaced already. */
 static uint64_t use_events(struct timeline *line, const struct weft_worker *seat, event_use use) {
     const struct trace_ring *ring = observe_ring(seat);
     if (ring == NULL) return 0;
@@ -283,7 +285,7 @@ struct rows {
     size_t origins, steps, owners;
 };
 
-/* Those that the ring has now: what comes later has no room. */
+/* Counts the rows that the ring's present events need. Later events have no room. */
 static void rows_count(const struct trace_ring *ring, struct rows *rows) {
     uint64_t count = trace_count(ring);
     for (uint64_t number = count > ring->events ? count - ring->events : 0; number < count; number++) {
@@ -307,8 +309,8 @@ static struct rows rows_of(const weft_pool *pool) {
 
 /* ---- whose events they are ---------------------------------------------------------------------------------------- */
 
-/* A row for who had the seat first, and one for each that came after. While the seat changes hands `ring->thread` may be that of
- * whose event is not yet in `count`: it is read before. */
+/* Adds a row for the first thread that had the seat, and one for each later thread. While the seat changes hands,
+ * `ring->thread` may name a thread whose event is not in `count` yet; so it is read before `count`. */
 static void owners_add(struct timeline *line, const struct weft_worker *seat) {
     const struct trace_ring *ring = observe_ring(seat);
     struct origin first = {.key = seat->index, .place = ring == NULL ? 0 : load_rlx(&ring->thread)};
@@ -356,7 +358,7 @@ static void put_all(struct timeline *line) {
     text_put(&line->text, "}}\n");
 }
 
-/* By the two moments at which both clocks were read. */
+/* From the two moments at which both clocks were read. */
 static double ns_per_tick(const struct timeline *line) {
     uint64_t ns, now = observe_clocks(&ns);
     uint64_t ticks = now - line->since;
@@ -364,7 +366,8 @@ static double ns_per_tick(const struct timeline *line) {
     return ticks < 1000 * os_ticks_per_us() ? nominal : (double)(ns - line->since_ns) / (double)ticks;
 }
 
-/* When the recording began, by both clocks. In a forked child the lock may be a thread's that is not there. */
+/* Reads when the recording began, by both clocks. In a forked child the lock may belong to a thread that does not exist
+ * there. */
 static void read_since(struct timeline *line) {
     struct observe_pool *own = observe_of_pool(line->pool);
     bool is_child = line->pool->fork_count != os_fork_count();

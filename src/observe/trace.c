@@ -1,15 +1,16 @@
-/* trace.c: the ring of a thread's events, with one writer, read by anybody while it is written.
+/* trace.c: the ring of a thread's events. It has one writer; any thread may read it meanwhile.
  *
  * Writer                                     Reader of event n
  *   1. the words of event n + events (Q1)      1. count > n (Q4)
  *   2. count = n + events + 1 (Q2)             2. the words (Q3)
  *                                              3. count again: below n + events? Then they are event n's
  *
- * The reader that has seen a word of event n + events (Q1, Q3) sees also what the writer did before: count = n + events.
- * So 3 throws away what may be mixed; also the event that the writer is about to lose, for it cannot tell.
+ * A reader that has seen a word of event n + events (Q1, Q3) also sees what the writer did before: count = n + events. So
+ * step 3 rejects whatever may be mixed. It also rejects the event that the writer is about to replace, because it cannot
+ * tell the two cases apart.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   Q1  trace_add: store word, x4  release  Q3  an event is read that is half another's
+ *   Q1  trace_add: store word, x4  release  Q3  an event is read that is half another event's
  *   Q2  trace_add: store count     release  Q4  an event is read before it is written
  *   Q3  trace_read: load word      acquire  Q1  see Q1
  *   Q4  trace_count: load count    acquire  Q2  see Q2

@@ -7,19 +7,19 @@
 struct trace_event {
     uint64_t start; /* ticks */
     uint64_t end;
-    uint64_t what; /* a function, or as the kind says */
+    uint64_t what; /* a function, or what the kind says */
     enum trace_kind kind;
-    uint32_t detail; /* TRACE_DETAIL_BITS of it */
-    uint64_t place;  /* a cell, as trace_place has it; or as the kind says */
+    uint32_t detail; /* its lowest TRACE_DETAIL_BITS */
+    uint64_t place;  /* a cell, as trace_place gives it; or what the kind says */
 };
 #define TRACE_KIND_BITS 4u
 #define TRACE_DETAIL_BITS 20u
 #define TRACE_PLACE_BITS 40u
-/* An event more: from `start` on another thread has the seat; `what`: its number; `place`: that of the one before. */
+/* One more kind: from `start` on another thread has the seat; `what` is that thread's number, `place` the previous one's. */
 #define TRACE_OWNER TRACE_KINDS
 _Static_assert(TRACE_KINDS < 1u << TRACE_KIND_BITS && RECORDS_MAX <= 1u << TRACE_DETAIL_BITS, "they share a word");
 
-/* A cell by its address, no two of one pool alike. */
+/* A number for a cell, from its address. No two cells of a pool have the same. */
 INLINE uint64_t trace_place(const struct cell *cell) {
     return (uintptr_t)cell / CELL_BYTES & ((UINT64_C(1) << TRACE_PLACE_BITS) - 1);
 }
@@ -31,23 +31,23 @@ struct trace_slot {
 
 struct trace_ring {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) count; /* events ever added */
-    ATOMIC(uint64_t) first;                     /* of the recording that was on last */
+    ATOMIC(uint64_t) first;                     /* the first event of the latest recording */
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
-    ATOMIC(uint32_t) thread;                    /* the number of the thread whose event is the newest; 0: none */
+    ATOMIC(uint32_t) thread;                    /* the number of the thread that added the newest event; 0: none */
     struct trace_slot slot[];
 };
 
 INLINE size_t trace_ring_bytes(uint64_t events) { return sizeof(struct trace_ring) + events * sizeof(struct trace_slot); }
 
-/* What an event says beside its times and its `what`. */
+/* What an event says apart from its times and its `what`. */
 INLINE uint64_t trace_label(enum trace_kind kind, uint32_t detail, uint64_t place) {
     return kind | (uint64_t)detail << TRACE_KIND_BITS | place << (TRACE_KIND_BITS + TRACE_DETAIL_BITS);
 }
 
-#define TRACE_AHEAD 8u /* slots: what the next events are written to is on its way here */
+#define TRACE_AHEAD 8u /* slots: the line that the next events need is prefetched this far ahead */
 
-/* One thread adds; its oldest event goes for it when there is no room. */
+/* Adds an event. One thread adds to a ring. If there is no room, the new event replaces the oldest one. */
 INLINE void trace_add(struct trace_ring *ring, uint64_t start, uint64_t end, uint64_t what, uint64_t label) {
     uint64_t count = load_rlx(&ring->count);
     struct trace_slot *slot = &ring->slot[count & (ring->events - 1)];
@@ -58,9 +58,9 @@ INLINE void trace_add(struct trace_ring *ring, uint64_t start, uint64_t end, uin
     store_rel(Q1, &slot->word[3], label);
     store_rel(Q2, &ring->count, count + 1);
 }
-/* Any thread: how many were ever added. Those before are there to be read, unless they have gone. */
+/* Any thread: how many events were ever added. All earlier ones can be read, unless newer ones have replaced them. */
 uint64_t trace_count(const struct trace_ring *ring);
-/* Any thread: the event of that number. false: it has gone, or is going. */
+/* Any thread: the event of that number. false: it was replaced, or is about to be. */
 bool trace_read(const struct trace_ring *ring, uint64_t number, struct trace_event *event);
 
 #endif

@@ -27,7 +27,7 @@
 #define store_rlx(a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define store_rel(tag, a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELEASE)
 
-/* Compare and swap, strong: returns whether *a was *expected and is now v; otherwise *expected is what was found
+/* Strong compare-and-swap. Returns true if *a was *expected and is now v. Otherwise *expected becomes the value found
  * (relaxed). */
 #define cas_rlx(tag, a, expected, v)                                                                                        \
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
@@ -50,16 +50,17 @@
 #define xchg_acq(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQUIRE)
 #define xchg_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_RELEASE)
 
-/* A count of which one thread is the only writer: + 1. Others may load it. */
+/* Adds 1 to a count that only one thread writes. Others may load it. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define count_one(a) __asm__("addq $1, %0" : "+m"((a)->raw) : : "cc")
 #else
 #define count_one(a) store_rlx(a, load_rlx(a) + 1)
 #endif
 
-/* A full fence: orders flags only, payload always travels by release and acquire. */
+/* A full fence. It orders flags only; a payload always travels by release and acquire. */
 #define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
-/* The same where the thread's last access but for loads was a read-modify-write, which x86 makes a full fence. */
+/* The same, after which a thread's last access other than loads was a read-modify-write: on x86 that is already a full
+ * fence. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(GENMC)
 #define fence_rmw_sc(tag) fence_compiler()
 #else
@@ -69,20 +70,20 @@
 /* For the compiler alone. */
 #define fence_compiler() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* A condition read again after a fence, which closes a race; a mutant reads it as `otherwise`, the answer that lets the race
- * happen. */
+/* Reads a condition again after a fence, which closes a race. A mutant replaces it by `otherwise`, the answer that lets the
+ * race happen. */
 #define recheck(tag, condition, otherwise) (condition)
 
-/* Ordinary memory shared by release and acquire, shown to the explorer: about to be read, about to be written. */
+/* Tell the explorer that ordinary memory, shared by release and acquire, is about to be read or written. */
 #define plain_read(p, size) ((void)0)
 #define plain_write(p, size) ((void)0)
 
 #endif
 
-/* A count of which one thread is the only writer, and whose lowest byte counts up by itself. */
+/* A count that only one thread writes. Its lowest byte counts on its own. */
 typedef ATOMIC(uint64_t) byte_count;
 
-/* The lowest byte + 1, nothing carried. Returns whether it is 0 now. */
+/* Adds 1 to the lowest byte, without a carry. Returns whether it is 0 now. */
 INLINE bool count_byte(byte_count *count) {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && !defined(WEFT_EXPLORE)
     bool is_zero;
@@ -96,10 +97,11 @@ INLINE bool count_byte(byte_count *count) {
 #endif
 }
 
-/* A pointer to places of which one thread is the only writer. */
+/* A pointer into an array of places. Only one thread writes it. */
 typedef ATOMIC(void **) place_pointer;
 
-/* One place on, or (back) back, where it is `now`. The machine adds in memory: one instruction less in the way of each allocation. */
+/* Moves the pointer, whose value is `now`, one place on, or one back. x86 adds in memory, which saves each allocation one
+ * instruction. */
 INLINE void step_place(place_pointer *place, void **now, bool back) {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && !defined(WEFT_EXPLORE)
     (void)now;
@@ -112,7 +114,7 @@ INLINE void step_place(place_pointer *place, void **now, bool back) {
 #endif
 }
 
-/* The asymmetric pair, light on the frequent side and heavy on the rare one, together as strong as two fence_sc, is
- * os_fence_light(tag) and os_fence_heavy(tag) in os.h. */
+/* os_fence_light(tag) and os_fence_heavy(tag) in os.h are the asymmetric pair: light on the frequent side, heavy on the rare
+ * one, together as strong as two fence_sc. */
 
 #endif

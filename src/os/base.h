@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define CACHE_LINE 64
-/* Processors fetch lines in pairs: two that different threads write all the time stand that far from each other. */
+/* Processors fetch cache lines in pairs. Lines that different threads write all the time stand this far apart. */
 #define LINES_APART 128
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -18,14 +18,15 @@
 #define INLINE static inline __attribute__((always_inline))
 #define ALIGNED(n) __attribute__((aligned(n)))
 
-/* On variables of the process, which outlive a pool: the schedule explorer makes them zero before each schedule. */
+/* Marks variables of the process, which outlive a pool. The schedule explorer zeroes them before each schedule. */
 #if defined(WEFT_EXPLORE)
 #define PROCESS_STATE __attribute__((section("explore_state")))
 #else
 #define PROCESS_STATE
 #endif
 
-/* A programmer's error inside weft. Checked builds (WEFT_CHECKED) stop at once; release builds keep the expression out. */
+/* Checks for a programmer's error inside weft. Checked builds (WEFT_CHECKED) stop at once; release builds do not evaluate
+ * it. */
 #if defined(WEFT_CHECKED)
 void weft_panic(const char *what, const char *file, int line) __attribute__((noreturn));
 #define ASSERT(x) (LIKELY(x) ? (void)0 : weft_panic(#x, __FILE__, __LINE__))
@@ -33,7 +34,7 @@ void weft_panic(const char *what, const char *file, int line) __attribute__((nor
 #define ASSERT(x) ((void)sizeof((x) ? 1 : 0))
 #endif
 
-/* AddressSanitizer: bytes that nobody may touch until they are handed out. Nothing otherwise. */
+/* For AddressSanitizer: marks bytes that nobody may touch until they are handed out. Does nothing in other builds. */
 #if defined(__SANITIZE_ADDRESS__)
 #define WEFT_POISONS
 #elif defined(__has_feature)
@@ -51,12 +52,12 @@ INLINE void poison(const void *p, size_t size) { (void)p, (void)size; }
 INLINE void unpoison(const void *p, size_t size) { (void)p, (void)size; }
 #endif
 
-/* Asks for the cache line of `p`, to read soon. Any address will do. */
+/* Prefetches the cache line of `p` for reading. Any address will do. */
 INLINE void prefetch_read(const void *p) { __builtin_prefetch(p); }
-/* The same to write: no other processor keeps it. */
+/* The same for writing: the line leaves all other processors' caches. */
 INLINE void prefetch_write(const void *p) {
 #if defined(__x86_64__)
-    /* The builtin would need -mprfchw. Processors that do not know it take it for a nop. */
+    /* The builtin would need -mprfchw. Processors without the instruction treat it as a nop. */
     __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 1);
@@ -66,7 +67,7 @@ INLINE void prefetch_write(const void *p) {
 INLINE uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 INLINE uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* How many bits are set. The builtin is a call where not every processor has the instruction. */
+/* How many bits are set. The builtin would be a call unless all targeted processors have the instruction. */
 INLINE uint32_t bits_set(uint64_t word) {
 #if defined(__x86_64__) && !defined(__POPCNT__)
     word -= word >> 1 & UINT64_C(0x5555555555555555);
@@ -81,13 +82,14 @@ INLINE uint32_t bits_set(uint64_t word) {
 /* `n` rounded up to a multiple of `unit`, a power of two. */
 INLINE size_t round_up(size_t n, size_t unit) { return (n + unit - 1) & ~(unit - 1); }
 
-/* Can it be the struct_size of a public structure, of any version? All are whole words, so none ends inside a field. */
+/* Whether this can be the struct_size of a public structure, of any version. All are whole words, so none ends inside a
+ * field. */
 #define STRUCT_BYTES_MAX 4096u
 INLINE bool struct_size_is_sound(size_t size) {
     return size >= sizeof size && size % sizeof size == 0 && size <= STRUCT_BYTES_MAX;
 }
-/* Reads what a caller of another version has given into `whole`, which is all zero: an older one's is shorter, what a newer
- * one's has beyond must be zero. Both begin with their struct_size; `size` is the library's. */
+/* Copies a structure from a caller of another version into `whole`, which is all zero. An older caller's structure is
+ * shorter; a newer one's must be zero beyond `size`. Both begin with their struct_size; `size` is the library's. */
 INLINE bool struct_read(void *whole, size_t size, const void *given) {
     size_t given_size;
     __builtin_memcpy(&given_size, given, sizeof given_size);
@@ -97,8 +99,8 @@ INLINE bool struct_read(void *whole, size_t size, const void *given) {
     __builtin_memcpy(whole, given, min_u64(given_size, size));
     return true;
 }
-/* Fills what a caller of another version has given from `whole`, of `size` bytes: an older one's is shorter, what a newer one's has
- * beyond becomes zero. */
+/* Copies `whole`, of `size` bytes, to the structure of a caller of another version. An older caller's structure is shorter;
+ * a newer one's becomes zero beyond `size`. */
 INLINE bool struct_write(void *given, const void *whole, size_t size) {
     size_t given_size;
     __builtin_memcpy(&given_size, given, sizeof given_size);

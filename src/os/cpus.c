@@ -1,12 +1,12 @@
-/* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups; which of them share what; the limit of address
- * space. Layer 1; the contracts are in os.h.
+/* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups. Also the limit of address space. Layer
+ * 1; the contracts are in os.h.
  *
- * The quota of a process is the least over its own group and all groups above it. /proc/thread-self/cgroup names the own group, one
- * line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a
- * hierarchy is mounted, and which of its groups is the mount's root: in a container often not "/". See cgroups(7), proc(5).
+ * The quota of a process is the least over its own group and all groups above it. /proc/thread-self/cgroup names its own
+ * group, one line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2). /proc/self/mountinfo says where
+ * a hierarchy is mounted, and which of its groups is the mount's root: in a container often not "/". See cgroups(7),
+ * proc(5).
  *
- * What CPUs share is what sysfs tells. Nothing here fails: what cannot be read or does not parse sets no limit, and is shared by
- * nobody; without nodes all CPUs are of one. */
+ * Nothing here fails: what cannot be read or does not parse sets no limit. */
 #define _GNU_SOURCE
 #include "os/os.h"
 
@@ -28,7 +28,7 @@ static const char *skip_blanks(const char *text) {
     return text;
 }
 
-/* "3" or "0-3" at *text, added to the set. */
+/* Parses "3" or "0-3" at *text and adds it to the set. */
 static bool parse_range(os_cpuset *set, const char **text) {
     uint64_t first, last;
     if (!digits_parse(text, OS_CPUS_MAX - 1, &first)) return false;
@@ -94,15 +94,15 @@ bool os_cpuset_apply(const os_cpuset *set) {
     return sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
 }
 
-/* Where the kernel keeps it up to date for each thread, that is a load; the C library's call would fetch pages of its code and
- * data for it. */
+/* Where the kernel maintains the CPU's number for each thread, reading it is one load. The C library's function would fault
+ * in pages of its code and data. */
 uint32_t os_cpu(void) {
 #if defined(RSEQ_SIG) && defined(__x86_64__)
     const char *thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));
     const struct rseq *area = (const void *)(thread + __rseq_offset);
-    int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel writes it meanwhile */
-    if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* else not registered */
+    int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel may write it meanwhile */
+    if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* negative: not registered */
 #endif
     KEEP_ERRNO;
     int cpu = sched_getcpu();
@@ -111,7 +111,7 @@ uint32_t os_cpu(void) {
 
 /* ---- reading lines ------------------------------------------------------------------------------------------------ */
 
-#define TEXT_MAX 4096 /* longest path, line or file looked at; longer ones set no limit */
+#define TEXT_MAX 4096 /* the longest path, line or file that is read; a longer one sets no limit */
 
 typedef struct reader {
     int fd;
@@ -125,7 +125,7 @@ static bool reader_open(reader *in, const char *path) {
     return in->fd >= 0;
 }
 
-/* false at the end of the file, or when it cannot be read. */
+/* false: the end of the file, or it cannot be read. */
 static bool reader_fill(reader *in) {
     in->begin = 0;
     in->end = os_read(in->fd, in->bytes, sizeof in->bytes);
@@ -152,7 +152,7 @@ static bool reader_line(reader *in, char line[TEXT_MAX]) {
     }
 }
 
-/* The first line of a file; false when there is none. */
+/* The first line of a file. false: there is none. */
 static bool read_first_line(reader *in, const char *path, char line[TEXT_MAX]) {
     if (!reader_open(in, path)) return false;
     bool any = reader_line(in, line);
@@ -165,16 +165,16 @@ static bool read_first_line(reader *in, const char *path, char line[TEXT_MAX]) {
 #define PERIOD_US_MAX ((uint64_t)1000000000)
 #define QUOTA_US_MAX (UINT64_MAX / 2000)
 
-/* Pages of its own: stacks may be small, and a program's heap would keep its 28 KiB. */
+/* Has pages of its own: stacks may be small, and a program's heap would keep its 28 KiB. */
 typedef struct search {
     reader in;             /* mountinfo */
     reader file;           /* a group's limits */
-    char own[2][TEXT_MAX]; /* path of the own group in the cpu hierarchy of version 1, of version 2; empty: none */
+    char own[2][TEXT_MAX]; /* the own group's path in version 1's cpu hierarchy, and in version 2; empty: none */
     char line[TEXT_MAX];
     char text[TEXT_MAX]; /* contents of one of a group's files */
     char path[TEXT_MAX]; /* the group's directory, and for a moment a file in it */
     uint64_t least;      /* thousandths of a CPU, 0: no limit found yet */
-    bool is_told;        /* both lists could be read */
+    bool is_told;        /* both files could be read */
 } search;
 
 static void search_limit(search *s, uint64_t quota_us, uint64_t period_us) {
@@ -225,23 +225,24 @@ static void group_limit(search *s, enum version version, size_t length) {
         group_limit_v2(s, length);
 }
 
-/* The part of `path` below `top`, "" or "/...", or NULL when path is not top or below it. */
+/* The part of `path` below `top`: "" or "/...". NULL: path is neither top nor below it. */
 static const char *path_below(const char *path, const char *top) {
     size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(path, top, length) != 0 || (path[length] != 0 && path[length] != '/')) return NULL;
     const char *rest = path + length;
-    if (strcmp(rest, "/") == 0) return ""; /* the root itself, once */
+    if (strcmp(rest, "/") == 0) return ""; /* the root itself, so that it is looked at only once */
     /* "/.." leads out of the mount: a group outside the own cgroup namespace. */
     return strncmp(rest, "/..", 3) == 0 && (rest[3] == 0 || rest[3] == '/') ? NULL : rest;
 }
 
-/* Whether a mount root is "/..", "/../.." and so on: it holds all groups of the own namespace, under a name unknown here. */
+/* Whether a mount's root is "/..", "/../.." and so on. Such a mount shows all groups of the own namespace, under an unknown
+ * name. */
 static bool is_above_namespace(const char *mount_root) {
     while (strncmp(mount_root, "/..", 3) == 0) mount_root += 3;
     return *mount_root == 0;
 }
 
-/* Appends to s->path. false, with the path as it was, when it does not fit. */
+/* Appends to s->path. false: it does not fit, and the path is as it was. */
 static bool path_append(search *s, const char *text) {
     size_t length = strlen(s->path), size = strlen(text) + 1;
     if (length + size > sizeof s->path) return false;
@@ -249,7 +250,7 @@ static bool path_append(search *s, const char *text) {
     return true;
 }
 
-/* Looks at the own group and those above it as far as this mount shows them. */
+/* Looks at the own group and those above it, as far as this mount shows them. */
 static void walk_mount(search *s, enum version version, const char *root, const char *mount_root, const char *mount_point) {
     if (s->own[version][0] == 0) return;
     const char *below = path_below(s->own[version], mount_root);
@@ -272,7 +273,7 @@ static void walk_mount(search *s, enum version version, const char *root, const 
 
 /* ---- /proc files -------------------------------------------------------------------------------------------------- */
 
-/* Cuts the text at the next `separator` and returns what stood before it; *rest becomes NULL at the end. */
+/* Cuts the text at the next `separator` and returns the part before it. *rest becomes NULL at the end. */
 static char *next_field(char **rest, char separator) {
     char *field = *rest;
     char *end = strchr(field, separator);
@@ -288,7 +289,7 @@ static bool lists_cpu(char *words) {
     return false;
 }
 
-/* "\040" and its like become the characters they stand for. */
+/* Replaces "\040" and the like by the characters that they stand for. */
 static void decode_octal(char *text) {
     char *to = text;
     for (const char *from = text; *from != 0; to++) {
@@ -348,7 +349,7 @@ static void search_run(search *s, const char *proc_cgroup, const char *mountinfo
     s->is_told = true;
 }
 
-/* false: it is not known. */
+/* false: the quota is not known. */
 static bool quota_find(const char *proc_cgroup, const char *mountinfo, const char *root, uint64_t *millicpus) {
     KEEP_ERRNO;
     size_t bytes = round_up(sizeof(search), os_page_size());
@@ -381,11 +382,11 @@ static uint64_t usable_cpus(void) {
     return os_cpuset_current(&set) ? os_cpuset_count(&set) : os_cpus_online();
 }
 
-/* What the last search found, for pools made soon after: to read mountinfo takes longer than to make the rest of a pool. One word, so
- * that no lock is needed: thousandths of a CPU in the upper half, in the lower one the time in units that last for 36 years.
- * 0: none yet. */
+/* What the last search found, for pools made soon after: reading mountinfo takes longer than making the rest of a pool. One
+ * word, so that no lock is needed: the upper half is thousandths of a CPU, the lower half the time in units, enough for 36
+ * years. 0: none yet. */
 static ATOMIC(uint64_t) found;
-#define FOUND_UNIT_NS_LOG2 28 /* a quarter of a second; what is found holds for one to two of them */
+#define FOUND_UNIT_NS_LOG2 28 /* a quarter of a second; a result is valid for one to two units */
 
 static uint32_t found_time(void) { return (uint32_t)(os_now_ns() >> FOUND_UNIT_NS_LOG2) + 1; }
 

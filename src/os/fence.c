@@ -1,7 +1,7 @@
 /* fence.c: the asymmetric fence. Layer 1; its contract is in os.h.
  *
- * While the system's barrier (membarrier) serves heavy fences, light ones are for the compiler alone. It may stop working, by
- * a seccomp filter installed late; then both sides make full fences, from this on:
+ * While the system's barrier (membarrier) serves heavy fences, light ones bind only the compiler. The barrier may stop
+ * working, if a seccomp filter is installed late. From then on both sides make full fences:
  *
  *   Heavy                                        Light
  *     1. its store                                 1. its store
@@ -11,12 +11,12 @@
  *     5. barrier_used = false
  *     6. full fence (O4), its load
  *
- * Light fences that read `asymmetric` before 3 order nothing, but the wait is far longer than any store stays in a processor's
- * buffer, or a thread takes to see another's: at its end what they ordered has become visible. So heavy fences that find
- * barrier_used cleared meet full fences on the other side, or stores that they see. Those that find the barrier failing
- * meanwhile wait themselves. A light fence reads the flag after its store, so a thread that is stopped between the two has
- * that store out: C11 lets a compiler change that order, but none of those that weft is built with does; a barrier between
- * the two would have gcc cut weft_submit in two.
+ * A light fence that read `asymmetric` before step 3 orders nothing in the processor. But the wait is far longer than any
+ * store stays in a store buffer, or than another thread takes to see it: when the wait ends, what that light fence was to
+ * order is visible. So a heavy fence that finds barrier_used cleared meets full fences on the other side, or stores that it
+ * sees. A heavy fence that finds the barrier failing meanwhile waits itself. A light fence reads the flag after its store,
+ * so a thread that is stopped between the two has already issued that store. C11 lets a compiler reorder them, but none that
+ * weft is built with does; a compiler barrier between the two would make gcc split weft_submit in two.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   O4  os_fence_heavy_slow: fence  sc  light fences  without the barrier each side could miss the other's store
@@ -26,7 +26,7 @@
 
 PROCESS_STATE os_flag os_fence_asymmetric;
 
-/* Whether heavy fences still try the barrier. Cleared later than os_fence_asymmetric. */
+/* Whether heavy fences still try the barrier. Cleared after os_fence_asymmetric. */
 static PROCESS_STATE os_flag barrier_used;
 
 static NOINLINE void fence_degrade(void) {

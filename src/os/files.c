@@ -1,4 +1,4 @@
-/* files.c: opening, reading, cutting and removing files, safe in signal handlers. Layer 1. errno stays as it was. */
+/* files.c: opening, reading, truncating and removing files; safe in signal handlers. Layer 1. errno stays as it was. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int open_in(int directory, const char *path, int how) {
 
 static int open_file(const char *path, int how) { return open_in(AT_FDCWD, path, how); }
 
-/* A descriptor above the three streams: where one of them is closed, a file would be taken for it. */
+/* Moves a descriptor above the three standard streams: if one of them is closed, a new file would be taken for it. */
 static int above_streams(int fd) {
     if (fd < 0 || fd > STDERR_FILENO) return fd;
     int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -23,14 +23,14 @@ static int above_streams(int fd) {
     return above;
 }
 
-/* The process's own streams are taken as they are: opened anew, a file would be cut, or written from its beginning, over what the
- * process writes there, and a socket (a service's log) not at all. */
+/* The process's own streams are duplicated, not opened anew. Opening would truncate a file, or write from its beginning over
+ * what the process writes there; and a socket (a service's log) cannot be opened at all. */
 static int open_to_write(const char *path, int how) {
     KEEP_ERRNO;
     int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
     int fd = stream < 0 ? above_streams(open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how))
                         : fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* its reader may be slow */
+    if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* blocking again: its reader may be slow */
     return fd;
 }
 
@@ -84,7 +84,7 @@ static bool is_stream(int fd) {
 
 void os_empty(int fd) {
     KEEP_ERRNO;
-    if (is_stream(fd) || ftruncate(fd, 0) != 0) return; /* or a terminal or a pipe */
+    if (is_stream(fd) || ftruncate(fd, 0) != 0) return; /* fails for a terminal or a pipe, which is fine */
 }
 
 void os_close(int fd) {

@@ -1,8 +1,8 @@
-/* frames.c: who called, and which file's code that is. Layer 1; contract in os.h.
+/* frames.c: the callers of a function, and the file that holds their code. Layer 1; contract in os.h.
  *
- * Both are asked for in the middle of an allocation: nothing here allocates or takes a lock that an allocating thread may hold. From
- * glibc 2.35 on the unwinder and _dl_find_object keep that promise; elsewhere there are no frames, and files are found by
- * /proc/self/maps. */
+ * Both are needed in the middle of an allocation, so nothing here allocates or takes a lock that an allocating thread may
+ * hold. From glibc 2.35 on, the unwinder and _dl_find_object keep that promise. Elsewhere there are no frames, and files are
+ * found through /proc/self/maps. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -29,7 +29,7 @@ static ATOMIC(bool) has_unwinder;
 int os_frames_begin(void) {
     void *frame[2];
     KEEP_ERRNO;
-    bool has = backtrace(frame, 2) > 0; /* the first call loads a library; without that each would try to */
+    bool has = backtrace(frame, 2) > 0; /* the first call loads a library, which must not happen in os_frames */
     store_rlx(&has_unwinder, has);
     return has ? 0 : ENOSYS;
 }
@@ -42,7 +42,7 @@ int os_frames(uintptr_t *frames, int most) {
     return count;
 }
 
-/* The note of that part of a file that the linker put its number into. */
+/* Finds the build id, which the linker has put into a note of the file. */
 static void take_build_id(struct os_module *module, const char *notes, size_t bytes) {
     ElfW(Nhdr) head;
     for (size_t at = 0; at + sizeof head <= bytes;) {
@@ -57,13 +57,13 @@ static void take_build_id(struct os_module *module, const char *notes, size_t by
     }
 }
 
-/* The path and number of what is loaded from `base` on, and the part of it that has the address. */
+/* Finds the build id of the file loaded at `base`, and its segment that contains the address. */
 static bool take_parts(struct os_module *module, const char *first_page, uintptr_t base, uintptr_t address) {
     const ElfW(Ehdr) *head = (const void *)first_page;
     if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(ElfW(Phdr))) return false;
     size_t page = os_page_size();
     if (head->e_phoff > page || head->e_phnum * sizeof(ElfW(Phdr)) > page - head->e_phoff)
-        return false; /* a tool has moved them */
+        return false; /* a tool has moved the program headers */
     const ElfW(Phdr) *parts = (const void *)(first_page + head->e_phoff);
     bool is_found = false;
     for (unsigned i = 0; i < head->e_phnum; i++) {

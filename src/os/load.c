@@ -1,8 +1,9 @@
 /* load.c: what is done when the library is loaded. Layer 1.
  *
- * The kernel registers a process for its barrier (fence.c) in a microsecond while it has one thread, else in some 10 ms: it
- * waits for all CPUs to have changed threads. os_init registers it where this has not. The malloc library does not have this
- * file, for it is put under any program, also those whose filter ends them for an unknown call. */
+ * The kernel registers a process for its barrier (fence.c) in a microsecond while the process has one thread, and otherwise
+ * in some 10 ms, because it waits until every CPU has switched threads. If this file has not registered the process, os_init
+ * does. The malloc library leaves this file out: it is loaded into any program, even one whose seccomp filter kills it for
+ * an unknown call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>

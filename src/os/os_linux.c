@@ -1,25 +1,25 @@
 /* os_linux.c: the machine, on Linux with pthreads. Layer 1; the contracts are in os.h.
  *
- * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it. A thread that is
- * cancelled inside would leave locks and files behind, and others waiting, so calls that the C library makes cancellation
- * points go to the kernel directly.
+ * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it. A thread cancelled
+ * in here would leave locks and files behind, and others waiting. So calls that are cancellation points in the C library go
+ * to the kernel directly.
  *
  * The asymmetric fence (fence.c) needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the
- * environment (read by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child
- * of fork() inherits the registration with the address space.
+ * environment (read by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A
+ * child of fork() inherits the registration with the address space.
  *
- * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it
- * with ordinary ones. Without contention the kernel is not asked. With it, the kernel changes the word, by
- * read-modify-writes, so what was released in the word before is acquired from it after. Where the kernel does not offer
- * it (ENOSYS, seccomp), who finds it locked yields.
+ * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it with
+ * ordinary ones. Without contention the kernel is not called. With contention, the kernel changes the word by
+ * read-modify-writes, so an acquire of the word after them still meets the release before them. Where the kernel does not
+ * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields.
  *
  * Ordering table
- * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
- * O2  os_lock_slow, load  acquire  O3, O5  the same, for one that slept
+ * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the previous holder wrote
+ * O2  os_lock_slow, load  acquire  O3, O5  the same, for a holder that slept
  * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
- * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
+ * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next holder
  * O6  os_lock_slow, cas  acquire  O3  as O1, without the kernel
- * O9  key_make, store  release  O10  another thread would use the key before it is there
+ * O9  key_make, store  release  O10  another thread would use the key before it is made
  * O10 os_self_watch, load  acquire  O9  the same
  */
 #define _GNU_SOURCE
@@ -53,7 +53,7 @@ void *os_map(size_t bytes) {
 bool os_unmap(void *memory, size_t bytes) {
     KEEP_ERRNO;
     if (munmap(memory, bytes) == 0) return true;
-    ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
+    ASSERT(errno == ENOMEM); /* too many mappings for the process: give back at least the pages */
     madvise(memory, bytes, MADV_DONTNEED);
     return false;
 }
@@ -61,7 +61,7 @@ bool os_unmap(void *memory, size_t bytes) {
 void os_purge(void *memory, size_t bytes) {
     KEEP_ERRNO;
     char *begin = memory, *end = begin + bytes;
-    /* The kernel would take all of the last page; a lane's segment may be a part of one (Arm has pages of 64 KiB). */
+    /* The kernel would purge all of the last page, but a lane's segment may be a part of one (Arm has pages of 64 KiB). */
     char *first = (char *)round_up((uintptr_t)begin, os_page_size());
     char *last = (char *)((uintptr_t)end & ~(uintptr_t)(os_page_size() - 1));
     /* Locked memory (mlockall, usual in real-time programs) cannot be given back; it must still read as zeros. */
@@ -87,20 +87,20 @@ size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static PROCESS_STATE ATOMIC(bool) protects; /* a guard was once made by mprotect */
 
-/* Marks in the page table, where there can be such: mprotect makes two mappings of one, and a process may have 65,530. */
+/* Prefers guard marks in the page table: mprotect splits one mapping in two or three, and a process may have only 65,530. */
 bool os_guard(void *memory, size_t bytes) {
     KEEP_ERRNO;
     if (madvise(memory, bytes, MADV_GUARD_INSTALL) == 0) return true;
-    os_purge(memory, bytes); /* also where it is locked, which no mark can be in */
+    os_purge(memory, bytes); /* also if the range is locked; a locked range takes no guard marks */
     if (mprotect(memory, bytes, PROT_NONE) != 0) return false;
     store_rlx(&protects, true);
     return true;
 }
 
-/* A part of what mprotect has made one mapping cannot be opened where a process has as many as it may. */
+/* If the process has reached its limit of mappings, a part of one that mprotect has guarded cannot be unguarded. */
 bool os_unguard(void *memory, size_t bytes) {
     KEEP_ERRNO;
-    bool is_open = madvise(memory, bytes, MADV_GUARD_REMOVE) == 0 || errno == EINVAL; /* no kernel with marks */
+    bool is_open = madvise(memory, bytes, MADV_GUARD_REMOVE) == 0 || errno == EINVAL; /* EINVAL: the kernel has no marks */
     if (load_rlx(&protects) && mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) is_open = false;
     return is_open;
 }
@@ -114,10 +114,10 @@ uint64_t os_entropy(void) {
     KEEP_ERRNO;
     uint64_t number = 0;
     if (syscall(SYS_getrandom, &number, sizeof number, GRND_NONBLOCK) != (long)sizeof number) {
-        const unsigned char *bytes = (const unsigned char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 of the kernel's */
+        const unsigned char *bytes = (const unsigned char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
         uint64_t kernels[2] = {0};
         if (bytes != NULL) memcpy(kernels, bytes, sizeof kernels);
-        /* the C library's own secrets are made of them: both are in it, so that it tells neither */
+        /* The C library makes its own secrets of these two words. The number mixes both, so that it reveals neither. */
         number = (kernels[0] ^ os_ticks()) * (kernels[1] | 1);
         number = (number ^ number >> 32) * (kernels[0] >> 7 | 1) + kernels[1];
         number ^= number >> 29;
@@ -125,8 +125,8 @@ uint64_t os_entropy(void) {
     return number;
 }
 
-/* Maps more than needed and cuts off both ends. The kernel goes downwards, so the highest place leaves no hole that is too small
- * for the next one: mappings that are multiples of their alignment lie side by side. */
+/* Maps more than needed and cuts off both ends. The kernel allocates downwards, so the highest aligned place leaves no hole
+ * too small for the next mapping: mappings whose sizes are multiples of their alignment lie side by side. */
 void *os_map_aligned(size_t bytes, size_t alignment) {
     if (bytes > SIZE_MAX - alignment) return NULL;
     char *memory = os_map(bytes + alignment);
@@ -156,9 +156,10 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* Linux (to 6.16) may find that the pages do not move after it unmapped what was at `to`: hence os_grow first. The hole is filled
- * again, if no other thread was faster. What it does not understand it says before it unmaps anything. A process with all the
- * mappings it may have would lose a range each time, so the first loss ends all moves. */
+/* Linux (to 6.16) may unmap what was at `to` and only then find that the pages cannot move; os_grow is called first to find
+ * that out. The hole is mapped again, unless another thread was faster. An operation that the kernel does not know fails
+ * (EINVAL) before anything is unmapped. A process at its limit of mappings would lose a range each time, so the first loss
+ * ends all moves. */
 static PROCESS_STATE ATOMIC(bool) moves_lose;
 
 bool os_moves(void) { return !load_rlx(&moves_lose); }
@@ -169,7 +170,7 @@ static enum os_moved move(void *from, size_t bytes, void *to, int how) {
     if (errno == EINVAL) return OS_STAYED;
     void *filled = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (filled == to) return OS_STAYED;
-    if (filled != MAP_FAILED) munmap(filled, bytes); /* a system that takes the flag for a wish (before 4.17) */
+    if (filled != MAP_FAILED) munmap(filled, bytes); /* kernels before 4.17 take the address only as a hint */
     store_rlx(&moves_lose, true);
     return OS_LOST;
 }
@@ -179,7 +180,8 @@ enum os_moved os_move(void *from, size_t bytes, void *to) {
     return move(from, bytes, to, 0);
 }
 
-/* Whether the system treats the range alike, and would let its pages go: of locked memory it does not, and a move would unlock it. */
+/* Whether the system treats the whole range alike and would let its pages go. It does not let locked pages go, and a move
+ * would unlock them. */
 static bool can_move(void *from, size_t bytes) {
     size_t page = os_page_size();
     if (madvise(from, page, MADV_DONTNEED) != 0) return false;
@@ -216,13 +218,13 @@ void *os_alloc(size_t bytes) {
 }
 
 void os_free(void *memory) {
-    KEEP_ERRNO; /* free keeps it only since glibc 2.33 */
+    KEEP_ERRNO; /* free() keeps errno only since glibc 2.33 */
     free(memory);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-/* Without the signal where nobody reads any more: a program is not to end because of what is reported about it. */
+/* Suppresses SIGPIPE if nobody reads any more: a program must not end because of a report about it. */
 static long write_some(int fd, const void *data, size_t bytes) {
     sigset_t pipe, before;
     sigemptyset(&pipe);
@@ -269,7 +271,8 @@ static os_mutex key_lock;
 static pthread_key_t key_of_exit;
 static ATOMIC(int) key_state;
 
-/* The key's value is the thread's os_self. Whoever is told forgets it first, so that it may ask again meanwhile. */
+/* The key's value is the thread's os_self. A callback is removed before it is called, so that it may register itself
+ * again. */
 static void thread_ends(void *value) {
     os_self *self = value;
     for (int who = 0; who < OS_EXITS; who++) {
@@ -279,7 +282,7 @@ static void thread_ends(void *value) {
     }
 }
 
-/* Others may have all the keys that there can be, and give some back: who needs it next tries again. */
+/* Other code may hold all the keys of the process and give some back later, so the next caller tries again. */
 static int key_make(void) {
     int error = 0;
     os_lock(&key_lock);
@@ -304,13 +307,13 @@ int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
     if (error != 0) return error;
     os_self *self = os_self_get();
     self->on_exit[who] = on_exit;
-    if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads do not end one by one any more */
+    if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads no longer end one by one */
     error = pthread_setspecific(key_of_exit, self);
     if (error != 0) self->on_exit[who] = NULL;
     return error;
 }
 
-static __thread uint32_t thread_id_known __attribute__((tls_model("initial-exec"))); /* 0: not asked yet */
+static __thread uint32_t thread_id_known __attribute__((tls_model("initial-exec"))); /* 0: not known yet */
 
 static ATOMIC(uint64_t) fork_count;
 static ATOMIC(bool) forks_watched;
@@ -322,7 +325,7 @@ static ATOMIC(fork_fn) child_begins; /* or NULL */
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
     thread_id_known = 0;
-    key_lock = (os_mutex){0}; /* a thread that is not here may have it */
+    key_lock = (os_mutex){0}; /* a thread that does not exist in the child may hold it */
     os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
     kept.heap_mask = self->heap_mask;
     kept.heap_base = self->heap_base;
@@ -358,7 +361,8 @@ static void *thread_main(void *value) {
     return NULL;
 }
 
-/* Faults a thread causes itself stay open, for crash handlers and sanitizers; so does the profiler's timer. */
+/* Signals for faults that the thread itself causes stay unblocked, for crash handlers and sanitizers; so does the profiler's
+ * timer. */
 static void signals_to_block(sigset_t *set) {
     static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
     sigfillset(set);
@@ -375,8 +379,8 @@ static int create_with_signals_blocked(thread_record *record, const pthread_attr
     return error;
 }
 
-/* glibc takes the static TLS of all loaded libraries out of the stack and answers EINVAL when too little is left. The caller
- * asked for a stack it can use, so the size doubles up to STACK_RETRY_MAX before giving up. */
+/* glibc takes the static TLS of all loaded libraries out of the stack and returns EINVAL if too little is left. The caller
+ * asked for a stack that it can use, so the size is doubled up to STACK_RETRY_MAX before the function gives up. */
 #define STACK_RETRY_MAX ((size_t)1 << 20)
 
 static int create_with_stack(thread_record *record, pthread_attr_t *attr, size_t stack_size) {
@@ -398,7 +402,7 @@ static int create_with_cpus(thread_record *record, pthread_attr_t *attr, const o
 #if defined(__GLIBC__)
     int error = pthread_attr_setaffinity_np(attr, sizeof(os_cpuset), options->cpus);
     return error != 0 ? error : create_with_stack(record, attr, options->stack_size);
-#else /* musl: no attribute for it, so the thread inherits what its creator has for the moment */
+#else /* musl has no attribute for it, so the new thread inherits the CPUs that its creator has for the moment */
     os_cpuset before;
     if (!os_cpuset_current(&before) || !os_cpuset_apply(options->cpus)) return EINVAL;
     int error = create_with_stack(record, attr, options->stack_size);
@@ -468,7 +472,7 @@ _Static_assert(sizeof(time_t) == sizeof(long), "system calls take a timespec of 
 enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
     KEEP_ERRNO;
     struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
-    /* BITSET, because only it takes an absolute time; the plain one would drift when a signal interrupts it. */
+    /* BITSET, because only it takes an absolute time; plain FUTEX_WAIT would drift when a signal interrupts it. */
     long result = syscall(SYS_futex, &word->raw, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
                           deadline_ns == 0 ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
     return result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
@@ -476,7 +480,7 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
 
 void os_timer_exact(bool is_exact) {
     KEEP_ERRNO;
-    prctl(PR_SET_TIMERSLACK, is_exact ? 1ul : 0ul, 0ul, 0ul, 0ul); /* 0: what the thread was created with */
+    prctl(PR_SET_TIMERSLACK, is_exact ? 1ul : 0ul, 0ul, 0ul, 0ul); /* 0: the slack that the thread was created with */
 }
 
 void os_wake(os_word *word, int count) {
@@ -484,7 +488,7 @@ void os_wake(os_word *word, int count) {
     syscall(SYS_futex, &word->raw, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
-/* For SCHED_DEADLINE sched_yield gives the rest of the period away. */
+/* Under SCHED_DEADLINE, sched_yield gives up the rest of the period. */
 static bool may_yield(void) {
     KEEP_ERRNO;
     int policy = sched_getscheduler(0);
@@ -495,15 +499,16 @@ void os_give_way(void) {
     if (may_yield()) sched_yield();
 }
 
-#define YIELDS 64u /* of which one sleeps */
+#define YIELDS 64u /* one of them sleeps */
 #define YIELD_NS 20000
-/* clock_nanosleep, as the C library's nanosleep does: sandboxes know that one. May return sooner. */
+/* Calls clock_nanosleep, as the C library's nanosleep does, because sandboxes allow that one. May return early. */
 static void sleep_ns(uint64_t ns) {
     const struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
-/* Who is waited for may have a lower priority and be on this CPU: sched_yield leaves it to its equals alone. */
+/* The thread that the caller waits for may have a lower priority and be on this CPU: sched_yield lets only threads of equal
+ * priority run. */
 void os_yield(void) {
     static __thread uint32_t turns __attribute__((tls_model("initial-exec")));
     KEEP_ERRNO;
@@ -547,9 +552,9 @@ void os_lock(os_mutex *mutex) {
 void os_unlock(os_mutex *mutex) {
     uint32_t self = os_thread_id();
     if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
-    ASSERT((self & FUTEX_TID_MASK) == os_thread_id()); /* it is the caller's */
+    ASSERT((self & FUTEX_TID_MASK) == os_thread_id()); /* the caller holds it */
     KEEP_ERRNO;
-    or_rel(O5, &mutex->word, 0u); /* somebody sleeps */
+    or_rel(O5, &mutex->word, 0u); /* a thread sleeps */
     futex_pi(mutex, FUTEX_UNLOCK_PI);
 }
 
@@ -559,7 +564,7 @@ void os_unlock(os_mutex *mutex) {
 void os_settle_now(void) {
     KEEP_ERRNO;
     uint64_t end_ns = os_now_ns() + SETTLE_NS;
-    for (uint64_t now_ns; (now_ns = os_now_ns()) < end_ns;) sleep_ns(end_ns - now_ns); /* or turns, where it may not sleep */
+    for (uint64_t now_ns; (now_ns = os_now_ns()) < end_ns;) sleep_ns(end_ns - now_ns); /* spins where it may not sleep */
 }
 
 static long membarrier_call(int command) { return syscall(SYS_membarrier, command, 0, 0); }
@@ -569,7 +574,7 @@ bool os_barrier(void) {
     return membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
-/* What WEFT_FENCE says, not in set-user-ID programs. */
+/* Whether WEFT_FENCE asks for full fences. Ignored in set-user-ID programs. */
 static bool fence_is_full(void) {
     const char *wish = secure_getenv("WEFT_FENCE");
     if (wish == NULL || wish[0] == 0) return false;
@@ -583,7 +588,7 @@ static void fence_init(void) {
     long commands = membarrier_call(MEMBARRIER_CMD_QUERY);
     if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
     if (membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return;
-    /* A filter may let the registration through and not the barrier itself. */
+    /* A filter may allow the registration but not the barrier itself. */
     if (os_barrier()) fence_begin();
 }
 
@@ -608,7 +613,7 @@ static void init(void) {
 void os_init(void) {
     KEEP_ERRNO;
     pthread_once(&init_once, init);
-    if (UNLIKELY(!load_rlx(&forks_watched))) forks_watch(); /* there was no memory for it: again */
+    if (UNLIKELY(!load_rlx(&forks_watched))) forks_watch(); /* it had no memory before: try again */
 }
 
 #if defined(WEFT_CHECKED)

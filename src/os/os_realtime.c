@@ -35,7 +35,7 @@ int os_policy_apply(const os_policy *policy) {
     return syscall(SYS_sched_setattr, 0, &wish, 0u) == 0 ? 0 : errno;
 }
 
-/* sched_getattr's flag and fields are sched_setattr's; a kernel without slices says 0 for `runtime`. */
+/* sched_getattr's flags and fields suit sched_setattr. A kernel without slices returns 0 for `runtime`. */
 static int attributes_get(struct attributes *now) {
     *now = (struct attributes){.size = sizeof *now};
     if (syscall(SYS_sched_getattr, 0, now, sizeof *now, 0u) != 0) return errno;
@@ -57,7 +57,7 @@ int os_slice_set(uint64_t slice_ns) {
     KEEP_ERRNO;
     int error = attributes_get(&now);
     now.runtime = slice_ns;
-    if (now.nice >= 0) now.flags |= KERNEL_RESET_ON_FORK; /* it would take a negative nice value from them, too */
+    if (now.nice >= 0) now.flags |= KERNEL_RESET_ON_FORK; /* the flag would also reset new threads' negative nice value */
     if (error == 0 && syscall(SYS_sched_setattr, 0, &now, 0u) != 0) error = errno;
     return error;
 }
@@ -76,7 +76,7 @@ int os_cpu_bind(uint32_t cpu) {
     return sched_setaffinity(0, sizeof one, (const cpu_set_t *)&one) == 0 ? 0 : errno;
 }
 
-/* The number in a file of one; `otherwise` when it cannot be read. */
+/* The number in a file that holds just one; `otherwise` if it cannot be read. */
 static int64_t read_number(const char *path, int64_t otherwise) {
     char text[32];
     uint64_t number;
@@ -125,7 +125,7 @@ int os_memory_lock(void *memory, size_t bytes) {
     if (memory == NULL) return ENOMEM;
     KEEP_ERRNO;
     int error = mlock(memory, bytes) == 0 ? 0 : errno;
-    if (error != 0) madvise(memory, bytes, MADV_POPULATE_WRITE); /* there at least for now */
+    if (error != 0) madvise(memory, bytes, MADV_POPULATE_WRITE); /* in memory at least for now */
     return error;
 }
 

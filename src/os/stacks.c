@@ -1,18 +1,20 @@
-/* stacks.c: what another thread's stack looks like: it is sent a signal and tells itself. Layer 1.
+/* stacks.c: another thread's stack. The thread is sent a signal and reports its own frames. Layer 1.
  *
- * The signal is SIGPROF: threads of pools block all others, and profilers know that it comes at any moment. What was there
- * before has those that are not asked for here; one of this library's bears its mark, which a second copy of it does not know. The
- * handler stays as long as the library: who blocks the signal gets it later.
+ * The signal is SIGPROF: threads of pools block almost all others, and profilers know that it may come at any moment.
+ * Signals that were not sent here go to the handler that was there before. Those sent here bear this library's mark, which a
+ * second copy of the library does not know. The handler stays as long as the library: a thread that blocks the signal gets
+ * it later.
  *
- * backtrace takes no lock from glibc 2.35 on; older ones could stop for ever in the handler, so they have no stacks.
+ * backtrace takes no lock from glibc 2.35 on. Older versions could hang in the handler, so there os_stack_of does not work.
  *
- * One thread is asked at a time. The word is the request's number and where it stands:
+ * One thread is asked at a time. The word is the request's number and state:
  *
  *   Asker                                      Thread that is asked
  *     1. FREE -> SET (O20)                       1. ASKED -> TELLS (O22)
  *     2. the thread's number, SET -> ASKED (O21) 2. its frames
  *     3. the signal; sleeps until TOLD (O24)     3. TELLS -> TOLD (O23), wakes
- *     4. in vain: ASKED -> FREE, or TELLS: the thread goes on with it, and nobody is asked until it is TOLD
+ *     3. the signal; sleeps until TOLD (O24)     3. TELLS -> TOLD (O23), wakes
+ *     4. no answer in time: ASKED -> FREE; or if TELLS, the thread goes on, and nobody is asked until the word is TOLD
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   O20  request_take: CAS word       acquire  O25  the frames of the last request are read while they are written
@@ -21,8 +23,8 @@
  *   O23  on_signal: store word        release  O24  frames are read before they are written
  *   O24  is_told: load word           acquire  O23  see O23
  *   O25  os_stack_of: store word      release  O20  see O20
- *   O26  os_stack_of: CAS word        relaxed  -    survives: nothing was told
- *   O27  on_signal: CAS word          relaxed  -    survives: the number never comes twice, so the request is still that one
+ *   O26  os_stack_of: CAS word        relaxed  -    survives: no frames are read
+ *   O27  on_signal: CAS word          relaxed  -    survives: a number never comes twice, so the request is still the same
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -39,7 +41,7 @@
 
 #include "os/os.h"
 
-#define OWN_FRAMES 2 /* the handler's, and the system's that calls it */
+#define OWN_FRAMES 2 /* the handler's, and that of the system's code that calls it */
 
 enum {
     REQUEST_FREE,
@@ -55,13 +57,13 @@ static struct {
     os_word word;
     ATOMIC(uint32_t) thread;
     ATOMIC(bool) is_ready;
-    os_mutex lock; /* of the making */
+    os_mutex lock; /* held while the handler is installed */
     struct sigaction before;
     int count;
     void *frame[OS_FRAMES_MAX + OWN_FRAMES];
 } stacks;
 
-/* Who had the signal before gets it as it would have. */
+/* Gives the signal to the handler or the default action that was there before. */
 static void pass_on(int signal, siginfo_t *info, void *context) {
     if ((stacks.before.sa_flags & SA_SIGINFO) != 0) {
         stacks.before.sa_sigaction(signal, info, context);
@@ -73,8 +75,8 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
     }
 }
 
-/* One of ours, perhaps one that nobody waits for any more. A process that has as many signals queued as it may gets them without
- * marks, from nobody. */
+/* Whether the signal was sent here, perhaps for a request that nobody waits for any more. If a process has reached its limit
+ * of queued signals, the kernel delivers them without a mark or a sender. */
 static bool is_ours(const siginfo_t *info) {
     if (info->si_code == SI_QUEUE) return info->si_value.sival_ptr == &stacks;
     return info->si_code == SI_USER && info->si_pid == 0;
@@ -94,18 +96,18 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     }
 }
 
-/* The handler holds back what the one before did, and runs on the thread's stack for signals: threads of Go have no other that
- * is large enough. */
+/* The handler blocks the signals that the previous one blocked, and runs on the alternate signal stack: threads of Go have
+ * no other stack that is large enough. */
 static int handler_set(void) {
     struct sigaction before, action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     if (sigaction(SIGPROF, NULL, &before) != 0) return errno;
-    if (before.sa_sigaction == on_signal) return 0; /* a forked child's parent had got as far as this */
+    if (before.sa_sigaction == on_signal) return 0; /* in a forked child: the parent had got this far */
     action.sa_mask = before.sa_mask;
     stacks.before = before;
     return sigaction(SIGPROF, &action, NULL) == 0 ? 0 : errno;
 }
 
-/* The child has one thread: nobody is at what others of the parent asked for, or were making. */
+/* The child has one thread: the parent's other threads no longer work on a request or install the handler. */
 static void fork_child(void) {
     uint32_t word = load_rlx(&stacks.word);
     stacks.lock = (os_mutex){0};
@@ -117,7 +119,7 @@ int os_stacks_begin(void) {
     int error = 0;
     os_lock(&stacks.lock);
     if (!load_rlx(&stacks.is_ready)) {
-        /* Its first call loads a library: not in the handler. */
+        /* The first call of backtrace loads a library, which the handler must not do. */
         error = backtrace(frame, 2) > 0 ? pthread_atfork(NULL, NULL, fork_child) : ENOSYS;
         if (error == 0) error = handler_set();
         store_rlx(&stacks.is_ready, error == 0);
@@ -130,12 +132,13 @@ int os_stacks_begin(void) {
 static bool request_take(uint32_t *word) {
     uint32_t found = load_rlx(&stacks.word);
     *word = found;
-    if (found % REQUEST_STEP == REQUEST_TOLD) *word -= REQUEST_TOLD; /* late: nobody waits for it any more */
+    if (found % REQUEST_STEP == REQUEST_TOLD) *word -= REQUEST_TOLD; /* a late answer: nobody waits for it any more */
     return *word % REQUEST_STEP == REQUEST_FREE && cas_acq(O20, &stacks.word, &found, *word + REQUEST_SET);
 }
 
-/* A library that is closed leaves no handler behind, nor a signal that is still to come: ignoring it drops those. Who has taken
- * the signal since keeps it. Nobody asks from here on; while somebody does, also at the process's exit, it stays ignored. */
+/* A closed library must leave no handler behind, nor a signal still to come: ignoring SIGPROF drops pending ones. If other
+ * code has installed a handler since, that handler stays. After this, nobody can ask. If a request is under way, also at the
+ * process's exit, SIGPROF stays ignored. */
 __attribute__((destructor)) static void stacks_end(void) {
     struct sigaction now, ignore = {.sa_handler = SIG_IGN};
     uint32_t word;
@@ -152,7 +155,7 @@ static int frames_take(uintptr_t frames[OS_FRAMES_MAX]) {
     return count < 0 ? 0 : count;
 }
 
-/* Whether it is told before the time is over. */
+/* Waits for the answer. false: there is none at the deadline. */
 static bool is_told(uint32_t asked, uint64_t deadline_ns) {
     for (;;) {
         uint32_t word = load_acq(O24, &stacks.word);
@@ -162,7 +165,7 @@ static bool is_told(uint32_t asked, uint64_t deadline_ns) {
     }
 }
 
-/* 0, or why not. */
+/* 0, or an OS_STACK_ value. */
 static int request_send(uint32_t thread) {
     KEEP_ERRNO;
     siginfo_t info = {.si_signo = SIGPROF, .si_code = SI_QUEUE};
@@ -187,7 +190,7 @@ int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_
         return result;
     }
     if (result == 0) result = OS_STACK_SILENT;
-    cas_rlx(O26, &stacks.word, &asked, asked - REQUEST_ASKED); /* or it is at it */
+    cas_rlx(O26, &stacks.word, &asked, asked - REQUEST_ASKED); /* fails if the thread is reporting already */
     return result;
 }
 #else

@@ -1,7 +1,7 @@
-/* symbol.c: what an address of code is called, from the ELF files that the process has mapped. Layer 1; contract in os.h.
+/* symbol.c: the name of the code at an address, from the ELF files that the process has mapped. Layer 1; contract in os.h.
  *
- * Reads /proc/self/maps and the file's symbol table by system calls alone: no lock, no allocation, so it serves signal
- * handlers, and it finds static functions too, which the dynamic linker knows nothing of. */
+ * Reads /proc/self/maps and the file's symbol table by system calls alone, without locks or allocation, so signal handlers
+ * may call it. It also finds static functions, which the dynamic linker does not know. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void line_add(struct maps_line *line, char c) {
     }
 }
 
-/* The line of the address. false: none, or it is no file's. */
+/* Finds the line of the address. false: there is none, or it names no file. */
 static bool line_of(uint64_t address, struct maps_line *line) {
     int fd = os_open("/proc/self/maps");
     if (fd < 0) return false;
@@ -73,7 +73,7 @@ bool os_module_mapped(uintptr_t address, struct os_module *module) {
 
 /* ---- the symbol table --------------------------------------------------------------------------------------------- */
 
-/* The address that the file's own tables use for a byte at that offset. */
+/* The address that the file's own tables use for the byte at that offset. */
 static bool link_address(int fd, const ElfW(Ehdr) * head, uint64_t offset, uint64_t *address) {
     for (unsigned i = 0; i < head->e_phnum; i++) {
         ElfW(Phdr) part;
@@ -85,7 +85,7 @@ static bool link_address(int fd, const ElfW(Ehdr) * head, uint64_t offset, uint6
     return false;
 }
 
-/* The section of that type, and the one with its names. */
+/* Finds the first section of that type, and the section with its names. */
 static bool find_table(int fd, const ElfW(Ehdr) * head, uint32_t type, ElfW(Shdr) table[2]) {
     for (unsigned i = 0; i < head->e_shnum; i++) {
         if (!os_read_at(fd, head->e_shoff + i * sizeof *table, &table[0], sizeof *table)) return false;
@@ -101,8 +101,8 @@ static bool covers(const ElfW(Sym) * symbol, uint64_t address) {
     return address == symbol->st_value || (address > symbol->st_value && address - symbol->st_value < symbol->st_size);
 }
 
-/* Where the name of the best symbol for the address starts in the table of names: a global one before a local one, which
- * may be a name that the compiler made up beside it. 0: there is none. */
+/* The offset, in the table of names, of the best symbol for the address: a global symbol before a local one, which may be a
+ * name that the compiler made up beside it. 0: there is none. */
 static uint32_t find_symbol(int fd, const ElfW(Shdr) * table, uint64_t address) {
     ElfW(Sym) symbols[32];
     uint32_t local = 0;

@@ -9,7 +9,7 @@ void text_put_char(struct text *text, char c) {
         text->failed |= !os_write(text->fd, text->to, text->length);
         text->length = 0;
     }
-    size_t room = text->fd == TEXT_TO_MEMORY ? 1 : 0; /* for the ending zero */
+    size_t room = text->fd == TEXT_TO_MEMORY ? 1 : 0; /* for the terminating zero */
     if (text->length + room < text->size) text->to[text->length] = c;
     text->length++;
 }

@@ -1,6 +1,7 @@
 /* text.h: text built in a buffer, without allocation. Layer 1. Safe in signal handlers.
  *
- * Like snprintf it goes on counting when the buffer is full; or, with a file descriptor, writes the buffer out and goes on. */
+ * With a full buffer it goes on counting, as snprintf does; or, with a file descriptor, it writes the buffer out and goes
+ * on. */
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
 
@@ -11,7 +12,7 @@ struct text {
     size_t size;
     size_t length; /* of all that was put; with a descriptor, of what is in the buffer */
     int fd;        /* TEXT_TO_MEMORY: none */
-    bool failed;   /* the descriptor took not all */
+    bool failed;   /* a write to the descriptor failed */
 };
 
 #define TEXT_TO_MEMORY (-1)
@@ -23,20 +24,20 @@ struct text {
 void text_put(struct text *text, const char *from);
 void text_put_char(struct text *text, char c);
 void text_put_number(struct text *text, uint64_t n);
-/* What printf would print, of these alone: %s, %u, %lu and %#lx, with 0x also before a zero. */
+/* Formats as printf does, with these conversions alone: %s, %u, %lu and %#lx. %#lx puts 0x before a zero, too. */
 void text_format(struct text *text, const char *form, ...) __attribute__((format(printf, 2, 3)));
 void text_put_hex(struct text *text, uint64_t n);
 /* n / 10^digits, with that many digits after the point. */
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
 /* Right-aligned in `width` characters. */
 void text_put_column(struct text *text, uint64_t n, unsigned width);
-/* A number in an object of JSON that does not end with it: "name": n, and a blank. */
+/* A member of a JSON object that is not its last one: "name": n, and a blank. */
 void text_put_field(struct text *text, const char *name, uint64_t n);
-/* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a
- * descriptor, or -1 when that took not all. */
+/* Appends the terminating zero, or writes the rest of the buffer to the descriptor. Returns the length as snprintf does;
+ * with a descriptor 0, or -1 if a write failed. */
 int text_end(struct text *text);
 
-/* One line on standard error: "weft: ", then these. */
+/* Writes one line on standard error: "weft: " and the three strings. */
 void text_tell(const char *first, const char *second, const char *third);
 
 /* Reads decimal digits at *text and moves it past them. false: there are none, or the number is above `most`. */

@@ -1,21 +1,21 @@
-/* ticks.c: how fast the processor's counter runs. Layer 1; its contract is in os.h. */
+/* ticks.c: the rate of the processor's counter. Layer 1; its contract is in os.h. */
 #include <pthread.h>
 
 #include "os/os.h"
 
 #if defined(__x86_64__)
-/* The rate is measured between os_init and the call. A span of CALIBRATE_NS_MIN is waited for: read to some 20 ns at both
- * ends, it gives the rate to a quarter of a percent. The figure stays once the span has reached CALIBRATE_NS_MAX (a longer one
- * gains nothing and may hold a suspended machine). */
+/* The rate is measured between os_init and the call. The function waits until the span is at least CALIBRATE_NS_MIN: with
+ * clocks read to some 20 ns at both ends, that gives the rate to a quarter of a percent. The figure is final once the span
+ * has reached CALIBRATE_NS_MAX (a longer span gains nothing and may include time in which the machine was suspended). */
 #define CALIBRATE_NS_MIN 20000
 #define CALIBRATE_NS_MAX 1000000000
 
 static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
 static struct instant { uint64_t ns, ticks; } ticks_start;
-static ATOMIC(uint64_t) ticks_per_us; /* 0: not settled */
+static ATOMIC(uint64_t) ticks_per_us; /* 0: not final yet */
 
-/* Both clocks at one moment: of three readings the one between whose ends fewest ticks pass, for a thread that is preempted
- * between the clocks reads them at two moments. */
+/* Reads both clocks at one moment. A thread preempted between the readings would read them at two moments, so this takes the
+ * best of three attempts: the one during which the fewest ticks pass. */
 static struct instant read_clocks(void) {
     struct instant best = {0};
     uint64_t least = UINT64_MAX;

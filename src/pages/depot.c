@@ -15,15 +15,16 @@
  * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
  * pass during one pop).
  *
- * If address space is short, a segment whose slots are all free becomes hollow: everything except its head is unmapped, and nobody
- * owns the slots. Before a new segment is made, a hollow one is filled again, if nothing else was mapped in its place.
- * In a process whose address space has a limit (RLIMIT_AS) this happens as soon as all slots are free, while enough others are:
- * if the program's own mappings, such as stacks of threads, are refused, the heap is not asked.
+ * If address space is short, a segment whose slots are all free becomes hollow: everything except its head is unmapped, and
+ * nobody owns the slots. Before a new segment is made, a hollow one is filled again, if nothing else was mapped in its
+ * place. In a process whose address space has a limit (RLIMIT_AS), a segment becomes hollow as soon as all its slots are
+ * free, while enough other slots are: if the system refuses the program's own mappings, such as stacks of threads, nobody
+ * asks the heap for memory.
  *
  * A slot is dirty once it has been used. Purging takes slots like any other user, so no other thread touches them meanwhile.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   A1  tagged_push: CAS top         release  A2      the link, and what was done to the item before, are not seen
+ *   A1  tagged_push: CAS top         release  A2      the link, and earlier writes to the item, are not seen
  *   A2  tagged_pop: load top         acquire  A1      see A1
  *   A3  tagged_pop: CAS top          relaxed  A1      split: two owners
  *   A4  depot_put: or free           release  A5, A6  the last use of the slot is not seen by the next
@@ -38,26 +39,26 @@
  *   A13 segment_below: load link     acquire  A12     as A12
  *   A14 run_look_far: store run_at   release  A15     a search goes on at a segment before it is made
  *   A15 run_look_far: load run_at    acquire  A14     see A14
- *   A16 segment_hollow: store hollow release  A17     what the last one notes of its slots comes after what the next one does
- *   A17 segment_fill: CAS hollow     acquire  A16     see A16; split: two have all slots
- *   A18 segment_fill: store hollow   release  A17     a mapping that failed is seen by the next who tries
+ *   A16 segment_hollow: store hollow release  A17     the last owner's notes of the slots come after the next owner's
+ *   A17 segment_fill: CAS hollow     acquire  A16     see A16; split: two threads own all slots
+ *   A18 segment_fill: store hollow   release  A17     the next thread that tries does not see the failed attempt
  */
 #include "pages/depot.h"
 
 #include "pages/heads.h"
 #include "pages/kept.h"
 
-/* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one
+/* Once there are this many segments, plus one for each heap, new ones ask for huge pages, unless another thread made one
  * meanwhile. */
 #define HUGE_AFTER 15u
-/* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
+/* How many segments are searched for a run of slots before a new one is made: first at the stack's top, then among all. */
 #define RUN_LOOKS 8
 #define RUN_LOOKS_FAR 64u
-/* Runs of fewer slots do not move to a mapping: each is one of the mappings that the system lets a process have. */
+/* Runs of fewer slots do not move to a mapping: each becomes a mapping of its own, and the system limits their number. */
 #define MOVED_SLOTS 16
 /* If address space has a limit: bytes of free slots that stay mapped in any case. */
 #define TIGHT_SPARE ((size_t)8 << 20)
-/* For slots of the sort that is wanted. */
+/* How many segments are searched for slots of the best sort. */
 #define SORT_LOOKS 16
 /* On either side of what is taken in secure mode. */
 #define GUARD_SLOTS 1u
@@ -104,11 +105,11 @@ void *tagged_pop(struct tagged *stack, size_t link_at) {
 #define HEAD_BYTES (HEAD_SLOTS * SLOT_BYTES)
 
 #if !defined(WEFT_EXPLORE)
-/* When the library is loaded: a sandbox that the program enters later may forbid the call. */
+/* Runs when the library is loaded: a sandbox that the program enters later may forbid the call. */
 __attribute__((constructor)) static void tight_begin(void) { store_rlx(&depot.is_tight, os_space_is_limited()); }
 #endif
 
-/* A hollow segment's slots are mapped again, where nothing else is there by now. NULL: none. */
+/* Maps a hollow segment's slots again, if nothing else is there by now. The slots are the caller's. NULL: none. */
 static struct heap_segment *segment_fill(void) {
     if (LIKELY(load_rlx(&depot.hollows) == 0)) return NULL;
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
@@ -122,7 +123,7 @@ static struct heap_segment *segment_fill(void) {
     return NULL;
 }
 
-/* Its slots are the caller's. */
+/* A new or refilled segment. Its slots are the caller's. */
 static struct heap_segment *segment_make(void) {
     struct heap_segment *segment = segment_fill();
     if (segment != NULL) return segment;
@@ -150,7 +151,7 @@ struct heap_segment *depot_all(void) {
     return load_acq(A8, &depot.all);
 }
 
-/* The segment has just been popped by the caller. */
+/* Clears LISTED of a segment that the caller has just popped, or pushes the segment again if slots are free. */
 static void segment_unlist(struct heap_segment *segment) {
     uint64_t found = load_rlx(&segment->free);
     do {
@@ -163,7 +164,7 @@ static void segment_unlist(struct heap_segment *segment) {
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Each word of it alone may be below zero for a moment. */
+/* Either half of the word may be negative for a moment. */
 static void count_slots(int taken, int spare) {
     add_rlx(&depot.slots, ((uint64_t)(int64_t)taken << 32) + (uint64_t)(int64_t)spare);
 }
@@ -175,7 +176,7 @@ static size_t bytes_of_slots(int32_t slots) { return slots <= 0 ? 0 : (size_t)sl
 size_t depot_taken_bytes(void) { return bytes_of_slots(taken_slots(load_rlx(&depot.slots))); }
 size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&depot.slots))); }
 
-/* The caller uses those of the slots that were clean, soon. */
+/* Announces that the caller will soon use those of the slots that were clean. */
 static struct slots press(struct slots got) {
     uint64_t clean = got.bits & ~got.dirty;
     if (UNLIKELY(mode_is_secure())) clean &= got.bits >> 1 & got.bits << 1; /* guards take no memory */
@@ -183,14 +184,14 @@ static struct slots press(struct slots got) {
     return got;
 }
 
-/* `count` of the bits, or all when there are fewer. */
+/* The lowest `count` bits, or all if there are fewer. */
 static uint64_t lowest_bits(uint64_t bits, unsigned count) {
     uint64_t rest = bits;
     while (rest != 0 && count-- > 0) rest &= rest - 1;
     return bits & ~rest;
 }
 
-/* Takes bits out of `free`: false and *found: not all of them are free any more. */
+/* Takes bits out of `free`. false: not all are free any more, or the word changed; *found is its value then. */
 static bool slots_claim(struct slots *got, struct heap_segment *segment, uint64_t *found, uint64_t bits) {
     uint64_t free = *found;
     bool is_taken = cas_acq(A5, &segment->free, &free, free & ~bits);
@@ -209,7 +210,7 @@ static struct heap_segment *segment_below(const struct heap_segment *segment) {
     return item_of(load_acq(A13, &segment->stack_link));
 }
 
-/* Free slots of one sort: the dirtier, the better. */
+/* Free slots of one sort. Dirtier sorts are better. */
 struct candidate {
     struct heap_segment *segment;
     uint64_t found; /* all its free slots */
@@ -225,7 +226,7 @@ static struct candidate segment_candidate(struct heap_segment *segment) {
     return (struct candidate){segment, found, free, free != 0 ? CLEAN : NONE};
 }
 
-/* NONE: the topmost has none. */
+/* NONE: the topmost segment has no free slot. */
 static struct candidate best_candidate(struct heap_segment *top) {
     struct candidate best = segment_candidate(top);
     if (best.sort == NONE) return best;
@@ -237,7 +238,7 @@ static struct candidate best_candidate(struct heap_segment *top) {
     return best;
 }
 
-/* The bits with which `count` side by side begin, the one `lead` further on at a multiple of `align`. */
+/* The bits at which `count` adjacent set bits begin, where the bit `lead` further on is at a multiple of `align`. */
 static uint64_t bits_starts(uint64_t free, unsigned count, unsigned align, unsigned lead) {
     uint64_t starts = free;
     for (unsigned have = 1; have < count;) {
@@ -260,17 +261,17 @@ uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
     return starts == 0 ? 0 : bits_of_run(count) << __builtin_ctzll(starts);
 }
 
-/* The lowest row of adjacent bits, which leave *bits. */
+/* Takes the lowest row of adjacent bits out of *bits. */
 static uint64_t bits_row(uint64_t *bits) {
     uint64_t row = *bits & ~(*bits + (*bits & -*bits));
     *bits &= ~row;
     return row;
 }
 
-/* Without a count of bits, which is a call on processors of the lowest level. */
+/* Does not count bits, because that is a call on processors of the lowest level. */
 static unsigned row_length(uint64_t row) { return 64 - (unsigned)(__builtin_clzll(row) + __builtin_ctzll(row)); }
 
-/* A run in one segment, how many of its slots are clean, and how many more are free beside it. */
+/* A run in one segment, how many of its slots are clean, and how many free slots remain beside it. */
 struct run {
     struct heap_segment *segment; /* NULL: none */
     uint64_t found;
@@ -278,9 +279,9 @@ struct run {
     unsigned clean, beside;
 };
 
-/* So many slots side by side, of which the one `guards` further on is to be at a multiple of `align`. */
+/* `count` adjacent slots. The one `guards` further on than the first must be at a multiple of `align`. */
 struct want {
-    unsigned count, align, guards; /* of the count, before and behind */
+    unsigned count, align, guards; /* guards at each end, included in the count */
 };
 
 static struct want wanted_run(unsigned count, unsigned align) {
@@ -292,11 +293,11 @@ static uint64_t run_starts(uint64_t free, const struct want *want) {
     return bits_starts(free, want->count, want->align, want->guards);
 }
 
-/* Those of the run that are no guards. */
+/* The run's slots that are not guards. */
 static uint64_t inside(uint64_t run, const struct want *want) { return want->guards == 0 ? run : run & run << 1 & run >> 1; }
 
-/* That at the lowest of the starts. In secure mode at any; of one that is dirty inside, if there is one, the guards are mostly clean: a
- * slot that becomes a guard loses its pages. */
+/* The run at the lowest of the starts; in secure mode at a random one. That prefers runs whose first inner slot is dirty and
+ * whose front guard is clean, because a slot that becomes a guard loses its pages. */
 static uint64_t run_at(uint64_t starts, uint64_t dirty, const struct want *want) {
     if (want->guards == 0) return bits_of_run(want->count) << __builtin_ctzll(starts);
     static PROCESS_STATE ATOMIC(uint64_t) drawn;
@@ -304,7 +305,7 @@ static uint64_t run_at(uint64_t starts, uint64_t dirty, const struct want *want)
     return bits_of_run(want->count) << mode_random_bit(&row, kept != 0 ? kept : starts);
 }
 
-/* The free slots side by side from the lowest start on; in secure mode those of the whole segment. */
+/* The adjacent free slots from the lowest start on; in secure mode all free slots of the segment. */
 static uint64_t row_at(uint64_t starts, uint64_t free, const struct want *want) {
     return want->guards != 0 ? free : free & ~(free + (starts & -starts));
 }
@@ -313,8 +314,8 @@ static bool run_is_better(const struct run *run, const struct run *best) {
     return best->segment == NULL || run->clean < best->clean || (run->clean == best->clean && run->beside < best->beside);
 }
 
-/* *best becomes a run in the segment if that has fewer clean slots, or as many and leaves less beside it. false: there is none
- * better than it is now. */
+/* Sets *best to the best run in the segment if that has fewer clean slots, or as many and leaves fewer free slots beside it.
+ * false: no other run can be better than *best. */
 static bool run_look(struct run *best, struct heap_segment *segment, const struct want *want) {
     struct run run = {segment, load_rlx(&segment->free), 0, 0, 0};
     uint64_t free = run.found & ~LISTED, dirty = free & load_rlx(&segment->dirty);
@@ -337,7 +338,7 @@ bool depot_take_at(struct slots *got, struct heap_segment *segment, uint64_t bit
     return false;
 }
 
-/* A new segment: the bits go to the caller, the others become free. */
+/* Makes a segment. The slots of `bits` go to the caller, the others become free. */
 static struct slots take_new(uint64_t bits) {
     struct slots got = {segment_make(), bits, 0, 0};
     if (got.segment == NULL) return got;
@@ -373,9 +374,9 @@ struct slots depot_take_part(void) {
     return got;
 }
 
-/* Segments with too little for any run may lie on top of the stack for good. So the search goes on among all, round and
- * round, each time from where the last one ended or found the best: a segment that has a run is come upon, and for each new
- * one so many were seen to have none. */
+/* Segments that have no room for any run may lie on top of the stack for good. So this search goes on among all segments,
+ * cyclically, each time from where the last one ended or found the best run. It thus reaches any segment that has a run, and
+ * a new segment is made only after so many have been seen to have none. */
 static void run_look_far(struct run *best, const struct want *want, uint64_t looks) {
     struct heap_segment *segment = load_acq(A15, &depot.run_at), *before = best->segment;
     bool goes_on = true;
@@ -388,7 +389,7 @@ static void run_look_far(struct run *best, const struct want *want, uint64_t loo
     store_rel(A14, &depot.run_at, best->segment == before ? segment : best->segment);
 }
 
-/* Of what is looked at, the run of which the most is in memory. */
+/* Of the runs in the segments searched, the one with the most slots in memory. */
 static struct run run_best(const struct want *want) {
     struct run best = {NULL, 0, 0, 0, 0};
     bool goes_on = true;
@@ -403,7 +404,7 @@ static struct run run_best(const struct want *want) {
 static struct slots take_run(const struct want *want) {
     struct slots got = {NULL, 0, 0, 0};
     uint64_t starts = run_starts(SLOTS_ALL, want);
-    if (starts == 0) return got; /* no segment has room for it beside its head */
+    if (starts == 0) return got; /* a segment has no room for it beside its head */
     struct run run;
     while ((run = run_best(want)).segment != NULL)
         if (slots_claim(&got, run.segment, &run.found, run.bits)) return press(got);
@@ -416,7 +417,8 @@ static struct slots take_run(const struct want *want) {
     return got;
 }
 
-/* Of slots that were taken, the first and the last become guards. Where the system refuses, they are nobody's all the same. */
+/* Turns the first and the last of the slots taken into guards. If the system refuses to protect one, still nobody uses
+ * it. */
 static void guards_make(struct slots *got) {
     uint64_t front = got->bits & -got->bits, rear = got->bits & ~(got->bits >> 1), guards = front | rear;
     uint64_t clean = 0;
@@ -430,8 +432,8 @@ static void guards_make(struct slots *got) {
     *got = (struct slots){got->segment, got->bits & ~guards, got->dirty & ~guards, got->part & ~guards};
 }
 
-/* Those of slots that are about to be free are none any more. Returns them, but for those that the system does not open: they stay
- * guards. */
+/* Removes the guards of slots that are about to be free. Returns the guards, except those that the system does not
+ * unprotect: they stay guards. */
 static uint64_t guards_end(struct heap_segment *segment, uint64_t bits) {
     uint64_t front = bits >> 1 & ~bits & load_rlx(&segment->fronts);
     uint64_t rear = bits << 1 & ~bits & load_rlx(&segment->rears), guards = front | rear;
@@ -451,14 +453,14 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     return got;
 }
 
-/* Or the kernel would bring to memory again what is given back. */
+/* Ends the segment's huge pages. Otherwise the kernel would bring back to memory what is given back. */
 static void huge_end(struct heap_segment *segment) {
     if (!load_rlx(&segment->huge)) return;
     store_rlx(&segment->huge, false);
     os_huge(segment, SEGMENT_BYTES, false);
 }
 
-/* Whether all its slots are free now. */
+/* Returns whether all the segment's slots are free now. */
 static bool slots_put(struct heap_segment *segment, uint64_t bits) {
     for (uint64_t left = bits; left != 0; left &= left - 1)
         poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
@@ -473,7 +475,7 @@ static size_t segment_hollow(struct heap_segment *segment) {
     if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
     huge_end(segment);
     if (!os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES)) {
-        slots_put(segment, SLOTS_ALL); /* as dirty as they were: locked pages keep what they hold */
+        slots_put(segment, SLOTS_ALL); /* as dirty as before: locked pages keep their contents */
         return 0;
     }
     and_rlx(&segment->dirty, ~SLOTS_ALL);
@@ -484,7 +486,7 @@ static size_t segment_hollow(struct heap_segment *segment) {
     return SEGMENT_BYTES - HEAD_BYTES;
 }
 
-/* Address space of free slots, in memory or not. */
+/* Bytes of address space in free slots, whether in memory or not. */
 static size_t free_bytes(void) {
     uint64_t segments = load_rlx(&depot.segments) - load_rlx(&depot.hollows);
     uint64_t slots = segments * (uint64_t)__builtin_popcountll(SLOTS_ALL);
@@ -533,7 +535,7 @@ static void purge_slots(const struct slots *got) {
     depot_put(segment, got->bits);
 }
 
-/* At most `most` of its free slots that are among these. Returns the bytes. */
+/* Gives back at most `most` free slots among `which`. Returns the bytes. */
 static size_t segment_purge_of(struct heap_segment *segment, uint64_t which, uint32_t most) {
     struct slots got = {NULL, 0, 0, 0};
     uint64_t found = load_rlx(&segment->free);
@@ -545,7 +547,7 @@ static size_t segment_purge_of(struct heap_segment *segment, uint64_t which, uin
 
 /* ---- pages for a mapping ------------------------------------------------------------------------------------------ */
 
-/* The longest row of the bits. */
+/* The longest row of adjacent bits. */
 static uint64_t bits_longest(uint64_t bits) {
     uint64_t best = 0;
     while (bits != 0) {
@@ -555,7 +557,8 @@ static uint64_t bits_longest(uint64_t bits) {
     return best;
 }
 
-/* The pages of the caller's slots, side by side, go to the same place of the range at `to`. OS_LOST: to *hole. */
+/* Moves the pages of the caller's adjacent slots to the same place in the range at `to`, and frees the slots. OS_LOST: *hole
+ * is lost. */
 static enum os_moved slots_move(const struct slots *got, char *to, struct hole *hole) {
     unsigned first = (unsigned)__builtin_ctzll(got->bits), count = (unsigned)__builtin_popcountll(got->bits);
     huge_end(got->segment);
@@ -570,7 +573,7 @@ static enum os_moved slots_move(const struct slots *got, char *to, struct hole *
     return outcome;
 }
 
-/* Those of the segment's slots that fill the most of what is wanted; their bits leave *wanted. */
+/* Moves those of the segment's slots that fill the most of what is wanted; their bits leave *wanted. */
 static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted, char *to, struct hole *hole) {
     struct slots got = {NULL, 0, 0, 0};
     uint64_t found = load_rlx(&segment->free), dirty = load_rlx(&segment->dirty) & ~load_rlx(&segment->part);
@@ -584,7 +587,7 @@ static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted
     return outcome;
 }
 
-/* Of the range's segment that begins at `at`: its slots between `from` and `end`. */
+/* In the range's segment that begins at offset `at`: its slots between the offsets `from` and `end`. */
 static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
     unsigned low = from <= at ? 0 : (unsigned)((from - at + SLOT_BYTES - 1) >> SLOT_SHIFT);
     unsigned high = end <= at ? 0 : (unsigned)min_u64((end - at) >> SLOT_SHIFT, SEGMENT_SLOTS);

@@ -1,4 +1,4 @@
-/* heads.c: see heads.h. A leaf is for 128 GiB; the lists, of which none has more than a few, lead to them.
+/* heads.c: see heads.h. A leaf covers 128 GiB. Each region's leaf is in one of the lists, which have few leaves each.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Z1  leaf_make: CAS list     release  Z2, Z3, Z4, Z5  a leaf's region is read before it is written; split: a leaf is lost,
@@ -12,7 +12,7 @@
 
 PROCESS_STATE leaf_list leaf_lists[LEAF_LISTS];
 
-/* Of a region that had none a moment ago. NULL: no memory. */
+/* For a region that had no leaf a moment ago. NULL: no memory. */
 static struct leaf *leaf_make(uint64_t region) {
     struct leaf *made = os_map(sizeof *made), *found = NULL;
     if (made == NULL) return NULL;

@@ -1,12 +1,13 @@
-/* heads.h: the addresses of the heap's heads, of segments and of mappings. Layer 2.
+/* heads.h: the addresses of the heap's heads: those of segments and of mappings. Layer 2.
  *
- * It tells whether an address belongs to the heap without reading memory there, in constant time. */
+ * Tells whether an address belongs to the heap, in constant time and without reading memory there. */
 #ifndef WEFT_HEADS_H
 #define WEFT_HEADS_H
 
 #include "pages/depot.h"
 
-/* Of a region of the address space: a bit for each SEGMENT_BYTES. Leaves are made where something is, and stay. */
+/* One region of the address space: a bit for each SEGMENT_BYTES. A leaf is made when its region gets a first head, and
+ * stays. */
 #define LEAF_HEADS 32768u
 typedef ATOMIC(uint64_t) leaf_word;
 struct leaf {
@@ -20,18 +21,18 @@ extern leaf_list leaf_lists[LEAF_LISTS]; /* by the region's number */
 
 INLINE uint64_t head_number(const void *head) { return (uint64_t)(uintptr_t)head >> SEGMENT_SHIFT; }
 INLINE leaf_list *leaf_list_of(uint64_t region) { return &leaf_lists[region % LEAF_LISTS]; }
-/* NULL: there is none for that region. */
+/* NULL: the list has no leaf for that region. */
 INLINE struct leaf *leaf_in(struct leaf *newest, uint64_t region) {
     struct leaf *leaf = newest;
     while (leaf != NULL && leaf->region != region) leaf = leaf->older;
     return leaf;
 }
 
-/* A head stands at that multiple of SEGMENT_BYTES from here on. false: no memory. Any thread. */
+/* Notes that a head stands at `head`, a multiple of SEGMENT_BYTES. false: no memory. Any thread. */
 bool heads_add(const void *head);
-/* It does so no more. Any thread. */
+/* Notes that none stands there any more. Any thread. */
 void heads_remove(const void *head);
-/* Of any address. Any thread. */
+/* Whether a head stands at `head`, which may be any address. Any thread. */
 INLINE bool heads_has(const void *head) {
     uint64_t number = head_number(head), index = number % LEAF_HEADS, region = number / LEAF_HEADS;
     struct leaf *leaf = leaf_in(load_acq(Z2, leaf_list_of(region)), region);

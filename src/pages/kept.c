@@ -19,7 +19,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   F1  shelf_fill: CAS shelf   release  F2      the next user's writes meet the last one's; split: a range is lost
  *   F2  claim: CAS shelf        acquire  F1      see F1; split: two owners
- *   F3  kept_purge: CAS shelf   relaxed  F1      split: what was taken meanwhile is there again, and has two owners
+ *   F3  kept_purge: CAS shelf   relaxed  F1      split: a range taken meanwhile is on the shelf again, and has two owners
  */
 #include "pages/kept.h"
 
@@ -37,7 +37,7 @@ typedef ATOMIC(uint64_t) shelf;
 static PROCESS_STATE struct {
     shelf shelves[KEPT_SHELVES];
     ATOMIC(size_t) bytes;
-    ATOMIC(uint32_t) turn; /* where to look first for one to unmap */
+    ATOMIC(uint32_t) turn; /* where the next search for a range to unmap begins */
 } kept;
 
 static uint64_t word_of(const char *start, size_t bytes) {
@@ -46,7 +46,7 @@ static uint64_t word_of(const char *start, size_t bytes) {
 static char *start_of(uint64_t word) { return (char *)(uintptr_t)(word >> LENGTH_BITS << SLOT_SHIFT); }
 static size_t bytes_of(uint64_t word) { return (size_t)((word & ((UINT64_C(1) << LENGTH_BITS) - 1)) >> 1) << SLOT_SHIFT; }
 
-/* Whether the range is the caller's now. */
+/* Takes the range off its shelf. Returns whether it is the caller's now. */
 static bool claim(shelf *from, uint64_t word) {
     size_t bytes = bytes_of(word);
     if (word == 0 || !cas_acq(F2, from, &word, 0)) return false;
@@ -65,13 +65,13 @@ static bool shelf_fill(uint64_t word) {
 
 static size_t give_one(size_t wanted);
 
-/* Its bytes are counted already. */
+/* Puts a range on a shelf. Its bytes are counted already. */
 static void stand(uint64_t word) {
     poison(start_of(word), bytes_of(word));
     while (!shelf_fill(word)) give_one(SIZE_MAX);
 }
 
-/* What is left of a range of the caller's from `at` on, as old as it was; its bytes are not counted. */
+/* Puts the rest of the caller's range, from `at` on, on a shelf, as old as the range was. Its bytes are not counted yet. */
 static void leave(char *at, size_t bytes, uint64_t word) {
     if (bytes == 0) return;
     add_rlx(&kept.bytes, bytes);
@@ -80,7 +80,7 @@ static void leave(char *at, size_t bytes, uint64_t word) {
 
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
-/* The bytes unmapped, of its end; 0: another thread was faster. */
+/* Unmaps the end of a range. Returns the bytes unmapped; 0: another thread was faster. */
 static size_t cut(shelf *from, uint64_t word, size_t wanted) {
     if (!claim(from, word)) return 0;
     size_t bytes = bytes_of(word), gone = wanted >= bytes ? bytes : (size_t)min_u64(round_up(wanted, SEGMENT_BYTES), bytes);
@@ -89,7 +89,7 @@ static size_t cut(shelf *from, uint64_t word, size_t wanted) {
     return gone;
 }
 
-/* Of one range, an old one if there is any; 0: there is none. */
+/* Unmaps up to `wanted` bytes of one range, an old one if there is any. Returns how many; 0: there is none. */
 static size_t give_one(size_t wanted) {
     uint32_t first = add_rlx(&kept.turn, 1);
     for (uint32_t i = 0; i < 2 * KEPT_SHELVES; i++) {
@@ -132,7 +132,7 @@ static bool reserve(size_t bytes, size_t most) {
     }
 }
 
-/* The range takes in its neighbours. Their bytes are not counted any more. */
+/* Merges the range with its kept neighbours. Their bytes are no longer counted. */
 static void join(char **start, size_t *bytes) {
     for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
         uint64_t word = load_rlx(&kept.shelves[i]);
@@ -167,7 +167,8 @@ static shelf *find(size_t bytes, uint64_t *word) {
     return best;
 }
 
-/* At least `least` bytes, and `bytes` where some range has them. NULL: none; *bytes: those it has. */
+/* Takes `bytes` if some range has them, else the whole of the largest range if that has at least `least`. NULL: there is
+ * none. *bytes: how many were taken. */
 static char *take(size_t least, size_t *bytes) {
     for (;;) {
         uint64_t word;
@@ -188,7 +189,8 @@ void kept_unmap_around(char *start, size_t bytes, const char *hole, size_t hole_
     if (behind != 0) os_unmap(start + bytes - behind, behind);
 }
 
-/* The pages of SEGMENT_BYTES go from one range of the caller's to another, or are given back. false: where to is lost. */
+/* Moves the pages of SEGMENT_BYTES from one range of the caller's to another, or else gives them back. false: the target is
+ * lost. */
 static bool move_piece(char *from, char *to) {
     enum os_grow outcome = os_grow(from, SEGMENT_BYTES, 2 * SEGMENT_BYTES);
     if (outcome == OS_GREW) os_unmap(from + SEGMENT_BYTES, SEGMENT_BYTES);
@@ -197,7 +199,7 @@ static bool move_piece(char *from, char *to) {
     return moved != OS_LOST;
 }
 
-/* NULL: they moved; else the piece of where to that is lost. */
+/* NULL: all pieces were handled; else the piece of the target that is lost. */
 static char *move_pieces(char *from, size_t bytes, char *to) {
     size_t moved = 0;
     while (moved < bytes && move_piece(from + moved, to + moved)) moved += SEGMENT_BYTES;
@@ -245,7 +247,7 @@ size_t kept_bytes(void) {
     return bytes;
 }
 
-/* What is unmapped meanwhile counts as not in memory. */
+/* Ranges that are unmapped meanwhile count as not in memory. */
 size_t kept_resident(void) {
     size_t bytes = 0;
     for (uint32_t i = 0; i < KEPT_SHELVES; i++) {

@@ -5,7 +5,7 @@ PROCESS_STATE struct heap_mode heap_mode;
 
 void mode_secret(void) {
     heap_mode.secret = os_entropy();
-    heap_mode.canary = os_entropy(); /* who reads beyond a block learns this one alone */
+    heap_mode.canary = os_entropy(); /* separate: an attacker who reads beyond a block learns only this one */
 }
 
 void mode_begin(bool secure) {

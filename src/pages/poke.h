@@ -7,12 +7,13 @@
 enum { PURGE_NONE, PURGE_AWAKE, PURGE_ASLEEP, PURGE_CHANGING, PURGE_STOPPING, PURGE_BITS = 3, PURGE_MASK = 7 };
 
 extern os_word purge_word;
-/* This process's word, and what a word means in it. */
+/* The word for that state, in this process: a forked child's differ from its parent's. */
 INLINE uint32_t purge_word_of(uint32_t state) { return (uint32_t)os_fork_count() << PURGE_BITS | state; }
 
-/* There is something to give back: the purge thread, if there is one, may not sleep. Any thread. */
+/* Call it after making memory that can be given back, so that the purge thread, if there is one, does not sleep on. Any
+ * thread. */
 void purge_poke(void);
-/* Wakes it, should it sleep. */
+/* Wakes the purge thread if it sleeps. */
 void purge_wake(void);
 
 #endif

@@ -28,13 +28,14 @@ static bool apply_all(const struct affinity *affinity) {
     return os_cpuset_apply(affinity->wished == NULL ? &all : affinity->wished);
 }
 
-/* The thread has `before` again. Where that is all that its cpuset lets it have, it asks for all that it may wish for: the system
- * keeps what is asked for, and would hold it against a cpuset that changes later. */
+/* Gives the thread `before` again. If `before` is all that its cpuset allows, this asks for all that the thread may wish
+ * for: the system keeps what is asked for, and would apply it to a cpuset that changes later. */
 static void restore(const struct affinity *affinity) {
     if (!affinity->had_all || !apply_all(affinity)) os_cpuset_apply(&affinity->before);
 }
 
-/* Whether `before` is all there is. Asked each time: the same set may be all of one cpuset and somebody's choice in the next. */
+/* Whether `before` is all there is. This is asked each time: the same set may be all of one cpuset, and a choice in the
+ * next. */
 static bool is_all(const struct affinity *affinity) { return apply_all(affinity) && is_now(&affinity->before); }
 
 static os_cpuset less_of(const struct affinity *affinity) {
@@ -54,8 +55,8 @@ static bool narrow(struct affinity *affinity) {
     return false;
 }
 
-/* It may have another set than it asked for: because its cpuset has changed, and then it cannot have that, or because somebody
- * else has chosen for it. */
+/* The thread may now have another set than it asked for: either its cpuset has changed, and then it cannot have the narrowed
+ * set, or another thread has chosen this set for it. */
 static void widen(struct affinity *affinity) {
     os_cpuset now, less = less_of(affinity);
     if (!os_cpuset_current(&now)) return;

@@ -8,12 +8,12 @@
 
 struct affinity {
     bool is_narrowed;        /* the thread's affinity is `before` without `cpu` */
-    bool had_all;            /* `before` was all that was to be had of what the thread wished for */
+    bool had_all;            /* `before` was all that the cpuset allows of `wished` */
     uint32_t cpu;            /* of the thread that woke this one last */
-    uint32_t turns;          /* sleeps to go with a narrowed affinity; 0: the system chooses */
-    uint32_t turns_new;      /* how many it will be, should the system choose badly again */
+    uint32_t turns;          /* sleeps left with a narrowed affinity; 0: the system chooses */
+    uint32_t turns_new;      /* how many there will be if the system chooses badly again */
     os_cpuset before;        /* the thread's affinity before it was narrowed */
-    const os_cpuset *wished; /* what its thread was started with; NULL: nothing was chosen for it */
+    const os_cpuset *wished; /* the set that the thread was started with; NULL: none was chosen for it */
 };
 
 /* The thread is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */

@@ -98,8 +98,8 @@ static void forget(struct expect *expect) {
 
 /* ---- following ---------------------------------------------------------------------------------------------------- */
 
-/* The arrival was `multiple` periods after the grid's last; so many were seen not to come since. What is far off moves the
- * grid no more than what is usual. */
+/* The arrival came `multiple` periods after the grid's last point; of the arrivals in between, `seen` were seen not to come.
+ * An error far above the usual one moves the grid no more than a usual one. */
 static void follow(struct expect *expect, uint64_t when, uint64_t multiple, uint32_t seen) {
     uint64_t grid = expect->grid + multiple * expect->period;
     uint64_t off = distance(when, grid);
@@ -117,20 +117,20 @@ static void follow(struct expect *expect, uint64_t when, uint64_t multiple, uint
     expect->missed = 0;
     if (multiple == 1)
         expect->skips = 0;
-    else if (seen >= min_u64(multiple - 1, VAIN_MAX)) /* the others may have come, while the thread had no CPU */
+    else if (seen >= min_u64(multiple - 1, VAIN_MAX)) /* else the others may have come while the thread had no CPU */
         expect->skips++;
     if (expect->strays > 0) expect->strays--;
     if (expect->probation > 0) expect->probation--;
     if (expect->probation == 0 && expect->probation_next > PROBATION_MIN) expect->probation_next--;
 }
 
-/* Where the arrival is expected that is `multiple` periods after the last. */
+/* Where the arrival is expected that comes `multiple` periods after the last one. */
 static uint64_t next_arrival(const struct expect *expect, uint64_t multiple) {
     bool by_last = expect->off_last < expect->off_grid && !expect->is_stray;
     return (by_last ? expect->last : expect->grid) + multiple * expect->period;
 }
 
-/* How much earlier it might come. */
+/* How much earlier than that it might come. */
 static uint64_t doubt(const struct expect *expect) {
     uint64_t least = min_u64(expect->last, expect->grid);
     return min_u64(next_arrival(expect, 0) - least, DOUBT_MAX);
@@ -138,12 +138,12 @@ static uint64_t doubt(const struct expect *expect) {
 
 static void look_longer(struct expect *expect) { expect->hold = min_u64(expect->hold + STEP_UP, HOLD_MAX); }
 
-/* So early on average at most. */
+/* The bound of how early the worker is on average. */
 static uint64_t early_most(const struct expect *expect) {
     return min_u64(max_u64(expect->period / EARLY_PART, EARLY_MOST_MIN), EARLY_MOST_MAX);
 }
 
-/* Was it in time for the arrival that was expected at `moment`? Gets up earlier the next times, or looks longer. */
+/* Was the worker in time for the arrival expected at `moment`? Wakes up earlier the next times, or looks longer. */
 static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool was_ready) {
     bool is_late = when > moment + expect->hold;
     if (is_late)
@@ -159,7 +159,7 @@ static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool wa
         expect->lead = min_u64(expect->lead + STEP_UP, LEAD_MAX);
 }
 
-/* Is it the arrival that somebody told and gets up for? */
+/* Is it the announced arrival that the worker woke up for? */
 static bool is_told_arrival(const struct expect *expect, uint64_t when) {
     return expect->planned != 0 && expect->planned == expect->told && distance(when, expect->told) <= REACH_TOLD;
 }
@@ -224,7 +224,7 @@ static void spend_less(struct expect *expect, uint64_t step) {
     expect->hold = max_u64(expect->hold - min_u64(step, expect->hold), HOLD_MIN);
 }
 
-/* The arrival that the pattern foretells; 0: none. */
+/* The arrival that the pattern predicts; 0: none. */
 static uint64_t learned_arrival(struct expect *expect, uint64_t now) {
     if (expect->period == 0) return 0;
     uint64_t begun = next_arrival(expect, 0) + expect->hold;
@@ -234,7 +234,7 @@ static uint64_t learned_arrival(struct expect *expect, uint64_t now) {
     expect->is_paused = expect->vain >= VAIN_MAX || expect->missed >= MISSED_MAX;
     if (expect->is_paused && !was_paused) {
         if (expect->probation > 0) distrust(expect);
-        expect->probation = expect->probation_next - 1; /* the next arrival is one already */
+        expect->probation = expect->probation_next - 1; /* the next arrival counts as predicted */
     }
     if (expect->is_paused || expect->probation > 0) return 0;
     uint64_t arrival = next_arrival(expect, expect->missed + 1);
@@ -275,7 +275,7 @@ void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
     uint64_t over = max_u64(expect->planned + HOLD_MAX, woke); /* after that it was stopped, not looking */
     expect->spent += min_u64(now, over) - woke;
     expect->woke = woke;
-    expect->vain++; /* if the arrival came, that is told next */
+    expect->vain++; /* if the arrival came, expect_arrival follows and clears it */
     if (woke <= expect->planned && now >= expect->planned + expect->hold) expect->seen++;
     if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

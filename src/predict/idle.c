@@ -42,7 +42,7 @@
 #define POLL_BACKLOG 2048u /* cells of tiny tasks */
 #endif
 
-/* Threads from outside that are in a call and awake: `most`, if there are as many. */
+/* The threads from outside that are in a call and awake, but at most about `most`. */
 static uint32_t guests_awake(const weft_pool *pool, uint32_t most) {
     uint32_t asleep = load_rlx(&pool->guests_asleep);
     uint32_t guests = 0;
@@ -67,19 +67,19 @@ bool poll_suffices(const struct weft_worker *seat, const struct park_view *view)
            view->parked + view->polling + load_rlx(&pool->held_up) + load_rlx(&pool->cpus_allowed);
 }
 
-/* The caller of a wait that helps has a CPU, too. */
+/* Counts the caller of a wait that helps, because it has a CPU, too. */
 static bool may_guard(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint32_t caller = load_rlx(&pool->outside_runs) && load_rlx(&pool->cpus_allowed) > 1 ? 1 : 0;
     return seat->index + caller >= load_rlx(&pool->cpus_allowed) && seat->index < pool->workers_max;
 }
 
-/* What it sees, look by look. */
+/* What the poller sees, look by look. */
 struct polling {
-    uint64_t heads;      /* of all lanes, together: rises whenever a task begins */
+    uint64_t heads;      /* sum over all lanes: rises whenever a task begins */
     uint64_t backlog;    /* cells */
-    bool is_stuck;       /* a claim's rest is offered, or that or a lane has not moved since the last look */
-    bool moves;          /* tasks have begun since */
+    bool is_stuck;       /* a claim's rest is offered, or a claim or a lane has not moved since the last look */
+    bool moves;          /* tasks have begun since the last look */
     uint32_t idle_looks; /* left */
     uint32_t calm_looks; /* in a row */
 };
@@ -88,7 +88,7 @@ static void survey(const weft_pool *pool, struct polling *polling) {
     uint64_t heads = 0;
     polling->backlog = 0;
     polling->is_stuck = false;
-    bool offers = load_rlx(&pool->offers) > 0; /* else an offered claim is a loose one, which moves */
+    bool offers = load_rlx(&pool->offers) > 0; /* otherwise an offered claim is a loose one, which moves */
     for (struct seats all = seats_in_use(pool); seats_next(&all);) {
         struct weft_worker *other = all.seat;
         uint64_t mark = claim_mark(&other->claim);
@@ -108,7 +108,7 @@ static void survey(const weft_pool *pool, struct polling *polling) {
     polling->heads = heads;
 }
 
-/* Tasks are queued and none has begun: short ones block. Once may be chance. */
+/* Learns that short tasks block: some are queued and none has begun. Once may be chance. */
 static void learn_blocks(weft_pool *pool, bool rests) {
     uint32_t blocks = load_rlx(&predict_of_pool(pool)->blocks);
     if (rests)
@@ -117,9 +117,9 @@ static void learn_blocks(weft_pool *pool, bool rests) {
         store_rlx(&predict_of_pool(pool)->blocks, blocks - 1);
 }
 
-/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for short ones, when a claim or a lane
- * is stuck (who runs may be a wait that helps with its own group alone), when there is nothing to guard, at the end. Else
- * the others do better without one more on the CPUs. */
+/* Must the poller get up? It must if tasks pile up, if nothing moves, if a CPU may be free for short tasks, if a claim or a
+ * lane is stuck (the running thread may be a wait that helps only with its own group), if there is nothing to guard, and at
+ * the end. Otherwise the others do better without one more thread on the CPUs. */
 static bool poll_is_over(const struct weft_worker *seat, struct polling *polling) {
     weft_pool *pool = seat->pool;
     bool is_tiny = load_rlx(&pool->tiny) != 0;
@@ -181,8 +181,8 @@ static uint64_t averaged(uint64_t known, uint64_t now) {
     return known == 0 ? max_u64(now, 1) : known - known / 8 + min_u64(now, known * 8) / 8;
 }
 
-/* A thread that slept for `idle` ticks ran `took` ticks after its wake was sent from that CPU. Nobody looks longer for work
- * than half as long again as a wake takes that comes soon. */
+/* A thread that slept for `idle` ticks ran `took` ticks after its wake was sent from that CPU. Nobody looks for work longer
+ * than one and a half times what a wake takes after a sleep that was not long. */
 static void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t sent_from) {
     if (sent_from == os_cpu()) {
         store_rlx(&predict_of_pool(pool)->run_here_ticks, averaged(load_rlx(&predict_of_pool(pool)->run_here_ticks), took));
@@ -207,7 +207,7 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
     return struct_write(costs, &found, sizeof found) ? WEFT_OK : WEFT_EINVAL;
 }
 
-/* ---- getting up ahead of work ------------------------------------------------------------------------------------- */
+/* ---- waking up ahead of work -------------------------------------------------------------------------------------- */
 
 #define SEARCHER_SHORTEST 16u /* part of the pool's spin time */
 #define IDLE_NS 50000u        /* ns: a shorter sleep was between two parts of one burst */
@@ -216,9 +216,9 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 #define AWAY_US 10u           /* us: a look takes this long only if another thread has the CPU */
 #define CROWDED_ARRIVALS 16u  /* arrivals to sleep through if there was no CPU free to wake up on */
 
-/* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
- * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long
- * as may be. */
+/* Looking for work before sleeping pays if it finds some, or would have. A worker that looked in vain looks half as long the
+ * next time; one that found work looks twice as long; one that was woken so soon that looking would have found the work
+ * looks as long as allowed. */
 void ready_searched(struct weft_worker *seat, bool came) {
     uint64_t most = load_rlx(&seat->pool->spin_now);
     if (!seat->pool->spin_adapts)
@@ -245,7 +245,7 @@ void ready_woken(struct weft_worker *seat) {
     uint64_t sent = load_rlx(&pool->park.slots[seat->index].sent_ticks);
     uint64_t now = os_ticks();
     uint64_t idle = sent - predict_of(seat)->idle_since;
-    if (idle > now - predict_of(seat)->idle_since) return; /* the waker has not come to that yet */
+    if (idle > now - predict_of(seat)->idle_since) return; /* the waker has not stored sent_ticks yet */
     costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
     if (idle < spin) seat->searcher_ticks = spin;
     if (load_rlx(&pool->expect_percent) == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
@@ -259,7 +259,7 @@ static bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     bool is_crowded = park_look(&pool->park).searchers >= load_rlx(&pool->cpu_count);
     if (is_crowded || realtime_is_spent(seat)) {
         expect_pass(&predict_of(seat)->expect,
-                    is_crowded ? CROWDED_ARRIVALS : 1); /* else it would be woken for it again, at once */
+                    is_crowded ? CROWDED_ARRIVALS : 1); /* otherwise it would wake up for the same arrival again, at once */
         return false;
     }
     predict_of(seat)->plan.wake = now;
@@ -280,9 +280,9 @@ static void ready_looked(struct weft_worker *seat, bool came, uint64_t away) {
     }
 }
 
-/* The clock has woken it, as a searcher: looks out for the work that it expects. The budget bounds that, so it gives way to
- * nobody but who is about to submit: another program's thread would keep the CPU for its whole turn, and the arrival would
- * find nobody. Ahead of long tasks it does: there the program's own other threads count. */
+/* The clock has woken the worker as a searcher: it looks out for the work that it expects. The budget bounds that, so it
+ * gives way only to a thread that is about to submit: another program's thread would keep the CPU for its whole slice, and
+ * the arrival would find nobody. If tasks are long, it gives way: then the program's own other threads count. */
 void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until = 0;
@@ -316,7 +316,7 @@ void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint6
     expect_arrival(&predict_of(seat)->expect, now - ns, false);
     if (expect_next(&predict_of(seat)->expect, now, load_rlx(&pool->expect_percent)).wake == 0) return;
     uint64_t told_ns = park_told(&pool->park, 0);
-    if (told_ns > now && told_ns != predict_of(seat)->recurs_ns) return; /* by hand, or by another's loop */
+    if (told_ns > now && told_ns != predict_of(seat)->recurs_ns) return; /* by the program, or for another loop */
     store_rlx(&pool->from_cpu, os_cpu());
     predict_of(seat)->recurs_ns = predict_of(seat)->expect.planned;
     park_expect(&pool->park, 0, predict_of(seat)->recurs_ns);

@@ -11,14 +11,14 @@ struct predict_seat {
     ATOMIC(uint64_t) claim_seen; /* the poller's: claim_mark of this seat's claim when it last looked */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
     uint32_t shorts;             /* how sure it is that tasks are short */
-    int doubled;                 /* tasks.c: how often its pause before a look at the lane it took from has doubled */
-    bool feeder_is_still;        /* tasks.c: who fed the lane it took from submitted one tiny task and waited */
+    int doubled;                 /* tasks.c: how often the pause before a look at the taken lane has doubled */
+    bool feeder_is_still;        /* tasks.c: the thread that feeds the taken lane submitted one tiny task and waited */
     uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
     bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
     bool is_placed;              /* place.c: before its present sleep */
-    bool by_clock;               /* its last sleep ended when it had planned to */
+    bool by_clock;               /* its last sleep ended at the planned time */
     uint64_t idle_since;         /* ticks: the first time that it found nothing to do after it had worked */
-    uint64_t recurs_ns;          /* what its loops told the first worker last */
+    uint64_t recurs_ns;          /* the moment that its loops last announced to the first worker */
     struct expect_plan plan;     /* for its present sleep */
     struct expect expect;
     struct affinity affinity;

@@ -7,11 +7,11 @@
 #define SHORT_SURE 8u
 #endif
 #ifndef STILL_PAUSES
-#define STILL_PAUSES 8 /* in which who submits tiny tasks has submitted another, or taken its own */
+#define STILL_PAUSES 8 /* in this time a thread that submits tiny tasks has submitted another, or taken its own */
 #endif
 #define DOUBLED_MAX 3 /* doublings of TINY_PAUSES */
 #define SHORT_MAX 64u
-#define SHORT_LOST 2u /* by one task that was not short; some were preempted */
+#define SHORT_LOST 2u /* lost by one task that was not short; some were preempted */
 #ifndef TIMED_TRUST
 #define TIMED_TRUST 4u /* timed claims before tasks count as tiny */
 #endif
@@ -29,11 +29,11 @@ static void learn_short(struct weft_worker *seat, uint64_t each) {
         mine->shorts = (uint32_t)min_u64(UINT64_C(1) + mine->shorts, SHORT_MAX);
     else
         mine->shorts -= (uint32_t)min_u64(mine->shorts, SHORT_LOST);
-    bool is_sure = mine->shorts >= SHORT_SURE; /* who has seen too few leaves it to the others */
+    bool is_sure = mine->shorts >= SHORT_SURE; /* a worker that has seen too few tasks leaves the decision to the others */
     if (is_short == is_sure && load_rlx(&pool->tasks_are_short) != is_sure) store_rlx(&pool->tasks_are_short, is_sure);
 }
 
-/* The middle one of the last three, for one of them may have lost its CPU. */
+/* The median of the last three, because the thread may have lost its CPU in one of them. */
 static uint64_t undisturbed(uint64_t last[2], uint64_t each) {
     uint64_t older = last[1] == 0 ? each : last[0];
     uint64_t old = last[1] == 0 ? each : last[1];
@@ -42,7 +42,7 @@ static uint64_t undisturbed(uint64_t last[2], uint64_t each) {
     return max_u64(min_u64(older, old), min_u64(each, max_u64(older, old)));
 }
 
-/* How long the tasks of one lane take. What takes longer counts at once: it may wait for others. */
+/* How long the tasks of one lane take. A longer time counts at once, because such a task may wait for others. */
 static void lane_timed(struct weft_worker *seat, const struct lane *lane, uint64_t each) {
     bool is_first = seat->timed_lane != lane;
     seat->timed_lane = lane;
@@ -66,9 +66,10 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     }
 }
 
-/* For as long as a pause. Where a task lies there and nothing moves, there was nobody to wait for; the next time it looks on
- * the way, not only in the end, for each look takes the feeder's cache line away. Where tasks came and none is left, the feeder
- * runs its own, as in a wait for each of them: then pauses become longer. */
+/* Waits TINY_PAUSES pauses at most. If a task lies in the lane and nothing moves, there was nobody to wait for; then the
+ * next call looks on the way as well, not only at the end. It does not always do so, because each look takes the feeder's
+ * cache line away. If tasks came and none is left, the feeder runs its own, as a thread does that waits for each of them:
+ * then the next wait is twice as long, up to DOUBLED_MAX times. */
 void tasks_let_ahead(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     const struct lane *lane = seat->taken;

@@ -11,7 +11,7 @@ struct address *addresses_find(const struct addresses *addresses, uintptr_t addr
 bool addresses_make(struct addresses *addresses, const struct stack *newest) {
     size_t frames = 0, room = 1024;
     for (const struct stack *stack = newest; stack != NULL; stack = stack->older) frames += stack->count;
-    while (room < 2 * frames) room *= 2; /* most frames are in several stacks, so far less of it is touched */
+    while (room < 2 * frames) room *= 2; /* most addresses occur in several stacks, so far less of it is touched */
     *addresses = (struct addresses){os_map(room * sizeof *addresses->entries), room};
     if (addresses->entries == NULL) return false;
     for (const struct stack *stack = newest; stack != NULL; stack = stack->older)

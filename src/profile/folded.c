@@ -1,4 +1,4 @@
-/* folded.c: a profile as text, a line for each stack, as scripts that draw flame graphs read it. Layer 3. */
+/* folded.c: a profile as text, one line for each stack, for scripts that draw flame graphs. Layer 3. */
 #include <string.h>
 
 #include "profile/write.h"
@@ -37,7 +37,7 @@ static void names_end(struct names *names) {
     addresses_end(&names->addresses);
 }
 
-/* A semicolon and a line's end have meanings there. */
+/* Replaces semicolons and newlines, which have a meaning in this format. */
 static const char *name_of(struct names *names, char **next, uintptr_t address) {
     struct address *entry = addresses_find(&names->addresses, address);
     if (entry->name != NULL) return entry->name;

@@ -1,7 +1,7 @@
-/* pprof.c: a profile as a message of profile.proto, as pprof reads it, not compressed. Layer 3.
+/* pprof.c: a profile as a message of profile.proto, as pprof reads it, uncompressed. Layer 3.
  *
- * A field is its number and kind, then its value; of kind 2 a length goes before. So messages inside are put together in a buffer
- * first. The ids of locations are their addresses. Names of functions are left to pprof, which has the files. */
+ * A field is its number and kind, then its value; kind 2 has a length before the value. So inner messages are put together
+ * in a buffer first. A location's id is its address. pprof finds the names of functions itself, in the files. */
 #include <string.h>
 
 #include "profile/write.h"
@@ -24,7 +24,7 @@ enum { SAMPLE_LOCATIONS = 1, SAMPLE_VALUES };
 enum { MAPPING_ID = 1, MAPPING_START, MAPPING_END, MAPPING_OFFSET, MAPPING_FILE, MAPPING_BUILD_ID };
 enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS };
 
-/* The strings that come first. */
+/* The first strings of the table. */
 enum {
     STRING_NONE,
     STRING_ALLOC_OBJECTS,
@@ -118,7 +118,7 @@ static void write_head(struct text *out, uint64_t interval_bytes) {
 
 /* ---- modules ------------------------------------------------------------------------------------------------------ */
 
-/* How many bytes of a character of UTF-8 stand there; 0: they are none. */
+/* The length of the UTF-8 character at text; 0: there is none. */
 static size_t character_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     if (at[0] < 0x80) return 1;
@@ -130,7 +130,7 @@ static size_t character_bytes(const char *text) {
     return is_long || is_none ? 0 : bytes;
 }
 
-/* Readers refuse the whole file for a string that is not UTF-8. */
+/* Replaces bytes that are not UTF-8: readers refuse a whole file because of one such string. */
 static void write_path(struct text *out, const char *path) {
     char clean[sizeof((struct os_module *)0)->path];
     size_t length = 0;
@@ -144,7 +144,7 @@ static void write_path(struct text *out, const char *path) {
     write_string(out, clean);
 }
 
-/* The two strings that a mapping has, from `next` on. */
+/* Writes a mapping, and its two strings, whose numbers are `next` and the one after. */
 static void write_module(struct text *out, uint64_t id, uint64_t next, const struct os_module *module) {
     struct message message = {0};
     put_field(&message, MAPPING_ID, id);
@@ -172,7 +172,7 @@ static uint64_t module_of(const struct module *newest, uintptr_t address) {
     return 0;
 }
 
-/* The program first, which pprof takes the first one for. */
+/* Writes the program first, because pprof takes the first mapping for the program. */
 static uint64_t write_modules(struct text *out, const struct module *newest) {
     uint64_t strings_so_far = STRINGS;
     for (int others = 0; others < 2; others++) {
@@ -188,7 +188,8 @@ static uint64_t write_modules(struct text *out, const struct module *newest) {
 
 /* ---- locations and samples ---------------------------------------------------------------------------------------- */
 
-/* Where no module is known the kernel tells, and each address gets a mapping of its own. A return address is behind the call. */
+/* If no module is known for an address, the kernel is asked, and the address gets a mapping of its own. 1 is subtracted
+ * because a return address lies behind its call. */
 static void write_locations(struct text *out, const struct addresses *addresses, const struct module *newest,
                             uint64_t strings_so_far) {
     uint64_t next_id = 1;

@@ -1,16 +1,16 @@
-/* profile.h: the room's door: who holds memory, told by samples of the allocations. Layer 3.
+/* profile.h: the room's door: who holds memory, known from samples of the allocations. Layer 3.
  *
- * profile/ is the sampler that the heap has its samples told to (heap/sampling.h); its own functions are those of weft.h. What may not
- * be touched: samples are begun and ended in the middle of allocations of any thread, so nothing here allocates but by a private heap,
- * and what is written down is never taken back while the process lives: who writes a profile reads it without a lock, in a
- * signal handler too. */
+ * profile/ is the sampler to which the heap reports its samples (heap/sampling.h); its public functions are in weft.h. What
+ * may not be touched: samples begin and end in the middle of allocations of any thread, so nothing here allocates except
+ * from a private heap. And what is recorded is never taken back while the process lives, because a thread that writes a
+ * profile reads it without a lock, even in a signal handler. */
 #ifndef WEFT_PROFILE_H
 #define WEFT_PROFILE_H
 
 #include "heap/memory.h"
 #include "os/os.h"
 
-/* No sample was ever taken. */
+/* Whether no sample was ever taken. */
 bool profile_is_empty(void);
 
 #endif

@@ -5,7 +5,7 @@
 
 #define INTERVAL_BYTES ((uint64_t)512 << 10)
 
-static PROCESS_STATE ATOMIC(uint64_t) interval; /* the last that was asked for */
+static PROCESS_STATE ATOMIC(uint64_t) interval; /* of the last start */
 
 int weft_heap_profile_start(const weft_heap_profile_config *config) {
     weft_heap_profile_config c = {0};

@@ -1,14 +1,15 @@
 /* samples.c: see samples.h. Layer 3.
  *
- * Three locks. `beginning` is for who starts it. `making` is that of the private heap which blocks of samples come from; what the
- * heap does meanwhile may end other samples, so that one is taken first. `lock` is that of the tables: stacks by their frames, live
- * samples by their address, modules.
+ * There are three locks. `beginning` is held while sampling starts. `making` is for the private heap from which the blocks
+ * of samples come; what that heap does may end other samples, so `making` is taken before `lock`. `lock` is for the tables:
+ * stacks by their frames, live samples by their address, modules.
  *
- * Stacks and modules are written, then published by the head of their list, and never changed but for the totals: who writes a profile
- * takes no lock, since it may have interrupted who holds it. Memory for them comes from the system in chunks and stays.
+ * Stacks and modules are written, then published by the head of their list, and never changed, except for the totals. A
+ * thread that writes a profile takes no lock, since it may have interrupted the thread that holds it. Memory for them comes
+ * from the system in chunks and stays.
  *
- * Fork. The thread that forks takes none of the locks. A child that finds one of them held has tables that another thread was changing:
- * they are torn, and it has no profile from then on. Else they are whole.
+ * Fork. The thread that forks takes none of the locks. If a child finds one of them held, another thread was changing the
+ * tables: they are torn, and the child has no profile from then on. Otherwise they are whole.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   X1  stack_add: store stacks     release  X2  a stack is read before its frames are written
@@ -25,14 +26,14 @@
 
 #define CHUNK_BYTES ((size_t)1 << 18)
 #define STACK_LISTS 4096u
-#define STACKS_MAX 65536u /* then only the innermost frame of new ones is kept */
+#define STACKS_MAX 65536u /* beyond that, only the innermost frame of new stacks is kept */
 #define LIVE_MIN 1024u
 
 struct live {
     uintptr_t block; /* 0: none */
     struct stack *stack;
     size_t size;
-    double weight; /* allocations that it stands for */
+    double weight; /* how many allocations it stands for */
 };
 
 struct live_table {
@@ -53,11 +54,12 @@ static PROCESS_STATE struct {
     char *chunk, *chunk_end;
     bool is_made;
     bool is_watching; /* forks */
-    bool in_library;  /* whose code stands above a program's in each stack */
+    bool in_library;  /* weft is in a library, whose code is above the program's in each stack */
     uintptr_t own_start, own_end;
 } all;
 
-/* A lock that fork took would stand still with the C library's: fork has those then, and who has one of them may free. */
+/* If fork took these locks, it could deadlock: it takes the C library's locks as well, and a thread that holds one of those may
+ * free a block here. */
 static void child_begins(void) {
     os_mutex *const locks[] = {&all.beginning, &all.making, &all.lock};
     for (int i = 0; i < 3; i++) {
@@ -104,7 +106,7 @@ static bool is_known(uintptr_t address) {
     return false;
 }
 
-/* Now: it may be unloaded before a profile is written. */
+/* Records the module now: it may be unloaded before a profile is written. */
 static void module_add(uintptr_t address) {
     struct os_module found;
     if (is_known(address) || !os_module_loaded(address, &found)) return;
@@ -172,7 +174,7 @@ static size_t place_of(const struct live_table *table, uintptr_t block) {
     return (size_t)((uint64_t)(block >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (table->room - 1);
 }
 
-/* Where the block stands, or may be put. */
+/* The block's entry, or the free one where it may be put. */
 static struct live *live_find(const struct live_table *table, uintptr_t block) {
     size_t i = place_of(table, block);
     while (table->entries[i].block != 0 && table->entries[i].block != block) i = (i + 1) & (table->room - 1);
@@ -184,7 +186,7 @@ static bool table_make(struct live_table *table, size_t room) {
     return table->entries != NULL;
 }
 
-/* false: no memory, and the table as full as it may be. */
+/* Makes room for one more. false: no memory, and the table is as full as it may be. */
 static bool table_grow(void) {
     struct live_table larger, *table = &all.live;
     if (table->count + 1 <= table->room / 2) return true;
@@ -197,7 +199,7 @@ static bool table_grow(void) {
     return true;
 }
 
-/* The place becomes free; those behind it that would not be found any more move up. */
+/* Frees the entry. Entries behind it that would not be found any more move up. */
 static void live_remove(struct live *entry) {
     struct live_table *table = &all.live;
     size_t mask = table->room - 1, hole = (size_t)(entry - table->entries);
@@ -230,7 +232,7 @@ static bool sample_add(struct live live, const uintptr_t *frames, size_t count) 
     live.stack = stack_find(frames, count);
     if (live.stack == NULL || !table_grow()) return false;
     struct live *entry = live_find(&all.live, live.block);
-    if (entry->block != 0) { /* a run that got a mapping for want of memory has begun there */
+    if (entry->block != 0) { /* a run that became a mapping for want of memory has begun here already */
         live_drop(entry);
         entry = live_find(&all.live, live.block);
     }
@@ -245,7 +247,8 @@ static bool sample_add(struct live live, const uintptr_t *frames, size_t count) 
 
 /* ---- what the heap tells ------------------------------------------------------------------------------------------ */
 
-/* Without the heap's own calls: they end with the one that returns to `from`, and in a library of weft's at its last. */
+/* Leaves out the heap's own calls. They end with the frame that returns to `from`; if weft is in a library, with the
+ * library's last. */
 static int frames_take(uintptr_t *frames, const void *from) {
     int count = os_frames(frames, OS_FRAMES_MAX), first = 0;
     while (first < count && frames[first] != (uintptr_t)from) first++;
@@ -297,7 +300,7 @@ static void *block_take(size_t size) {
     return p;
 }
 
-/* Torn: the child keeps the block. */
+/* In torn tables the block stays with the child for good. */
 static void block_put(void *p) {
     if (UNLIKELY(load_rlx(&all.is_torn))) return;
     sample_end(p);
@@ -312,7 +315,7 @@ static const struct sampler sampler = {block_take, block_put, sample_begin, samp
 
 uint64_t samples_lost(void) { return load_rlx(&all.lost); }
 
-/* Where the code is that is not to be shown: not in a program that weft is a part of. */
+/* Finds the code that stacks leave out; there is none if weft is part of the program itself. */
 static void own_code_find(void) {
     struct os_module own;
     if (!os_module_loaded((uintptr_t)samples_start, &own) || own.is_program) return;
@@ -321,7 +324,7 @@ static void own_code_find(void) {
     all.in_library = true;
 }
 
-/* All locks held: threads that sample take one first. What was made stays for the next try. */
+/* All locks are held, because threads that sample take one first. What was made stays for the next try. */
 static int all_make(void) {
     if (all.lists == NULL) all.lists = os_map(STACK_LISTS * sizeof *all.lists);
     if (all.live.entries == NULL) table_make(&all.live, LIVE_MIN);
@@ -336,8 +339,8 @@ static int all_make(void) {
 
 int samples_start(uint64_t interval_bytes, uint64_t seed) {
     int error = WEFT_OK;
-    os_init();               /* so that a child's threads have their own numbers */
-    (void)os_frames_begin(); /* without it a stack is one frame */
+    os_init();               /* so that a child knows its threads' numbers */
+    (void)os_frames_begin(); /* without it a stack has one frame */
     if (load_rlx(&all.is_torn)) return WEFT_EFORK;
     os_lock(&all.beginning);
     if (!all.is_made) {

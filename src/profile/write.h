@@ -7,7 +7,7 @@
 /* The addresses in all stacks, each once, in memory of its own. */
 struct address {
     uintptr_t address; /* 0: none */
-    char *name;        /* NULL: not asked for yet */
+    char *name;        /* NULL: not looked up yet */
 };
 struct addresses {
     struct address *entries;
@@ -18,9 +18,9 @@ bool addresses_make(struct addresses *addresses, const struct stack *newest);
 void addresses_end(struct addresses *addresses);
 struct address *addresses_find(const struct addresses *addresses, uintptr_t address);
 
-/* Each writes all stacks to the descriptor. A WEFT_* code: WEFT_ENOMEM; WEFT_EINVAL: it takes not all. */
+/* Each writes all stacks to the descriptor. A WEFT_* code: WEFT_ENOMEM; WEFT_EINVAL: a write failed. */
 int pprof_write(int fd, uint64_t interval_bytes);
-/* One line for each stack: names from the outermost call on, and that total. */
+/* One line for each stack: names from the outermost call on, then its value of that total. */
 int folded_write(int fd, enum total total);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * The thread pool on weft, for builds with -Denable_weft=true; thread_pool.c is the one without.
+ * The thread pool on weft, for builds with -Denable_weft=true; other builds use thread_pool.c.
  *
- * Job data lies in weft's own queue, up to WEFT_INLINE_MAX bytes without an allocation. As many jobs wait to start as there
- * are threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where the new job runs at once:
- * there it would wait for itself.
+ * Job data lies in weft's own queue; up to WEFT_INLINE_MAX bytes it needs no allocation. At most as many jobs wait to start
+ * as there are threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where it would wait for
+ * itself: there the new job runs at once.
  */
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 typedef void (*VmafJobFunc)(void *data, void **thread_data);
 
-/* In the queue, with a copy of the job's data behind it. */
+/* Lies in the queue, with a copy of the job's data behind it. */
 typedef struct VmafThreadPoolJob {
     VmafJobFunc func;
     bool has_data;
@@ -87,7 +87,7 @@ int vmaf_thread_pool_enqueue(VmafThreadPool *pool,
     if (data_sz > WEFT_PAYLOAD_MAX - JOB_SIZE) return -ENOMEM;
 
     unsigned char small[WEFT_INLINE_MAX];
-    /* One byte more, so that a pointer to no data is not NULL. */
+    /* One byte more, so that a pointer to empty data is not NULL. */
     const size_t size = JOB_SIZE + (data ? data_sz + !data_sz : 0);
     unsigned char *const payload = size <= sizeof(small) ? small : malloc(size);
     if (!payload) return -ENOMEM;
@@ -113,7 +113,7 @@ int vmaf_thread_pool_destroy(VmafThreadPool *pool)
 {
     if (!pool) return -EINVAL;
 
-    /* What has not started never does. */
+    /* Jobs that have not started never do. */
     const int err = weft_pool_abort(&pool->weft, NULL, NULL);
     if (!err) free(pool);
     return vmaf_error(err);

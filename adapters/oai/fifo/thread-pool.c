@@ -1,7 +1,7 @@
 /* OpenAirInterface's pool of messages on weft; thread-pool.h says what each function promises.
  *
- * Messages wait in the pool's own FIFO, so that they start in their order and can be taken back; a weft task is only a
- * permit to process the oldest. */
+ * Messages wait in the pool's own FIFO, so that they start in their order and can be taken back. A weft task is only a
+ * permit to process the oldest message. */
 #define _GNU_SOURCE
 #include "thread-pool.h"
 
@@ -14,7 +14,7 @@
 
 #define ALIGNMENT 32u
 
-/* A message that runs, on the stack of its thread. */
+/* A message that is being processed; the record is on the stack of its thread. */
 typedef struct running_message {
     uint64_t key;
     pthread_t thread;
@@ -88,7 +88,7 @@ void pushNotifiedFIFO(notifiedFIFO_t *nf, notifiedFIFO_elt_t *msg) {
     bool ended = nf->abortFIFO;
     if (!ended) {
         fifo_append(nf, msg);
-        pthread_cond_signal(&nf->notifF); /* with the lock: who pulls the message may end the FIFO */
+        pthread_cond_signal(&nf->notifF); /* with the lock held: the thread that pulls the message may end the FIFO */
     }
     pthread_mutex_unlock(&nf->lockF);
     if (ended) delNotifiedFIFO_elt(msg);
@@ -109,7 +109,7 @@ notifiedFIFO_elt_t *pollNotifiedFIFO(notifiedFIFO_t *nf) {
     return msg;
 }
 
-/* With the lock held: deletes the messages of that key, or all. */
+/* Deletes the messages of that key, or all. Call it with the lock held. */
 static int fifo_delete(notifiedFIFO_t *nf, uint64_t key, bool all) {
     int deleted = 0;
     notifiedFIFO_elt_t *msg = nf->outF;
@@ -163,7 +163,7 @@ static void running_remove(running_message **link, const running_message *mine) 
     *link = mine->next;
 }
 
-/* false: there is none, or it was taken back, or the pool has no threads and so nothing that waits. */
+/* Processes the oldest message. false: there is none, it was taken back, or the pool has no threads, so nothing waits. */
 static bool process_one(tpool_t *t) {
     if (t->threads == NULL) return false;
     pthread_mutex_lock(&t->incomingFifo.lockF);
@@ -191,11 +191,11 @@ static int process_oldest(void *payload, weft_worker *self) {
 
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
-/* A pipe that somebody may read from; it is read from here, too, so that a write never fails for want of a reader. */
+/* Opens a pipe for readers. It is also opened for reading here, so that a write never fails for want of a reader. */
 static int open_trace(void) {
     const char *path = getenv("OAI_THREADPOOLMEASUREMENTS");
     if (path == NULL) return -1;
-    (void)mkfifo(path, 0666); /* it may be there */
+    (void)mkfifo(path, 0666); /* it may exist already */
     const int keep = open(path, O_RDONLY | O_NONBLOCK);
     const int fd = keep < 0 ? -1 : open(path, O_WRONLY | O_APPEND | O_NONBLOCK);
     if (fd < 0) fprintf(stderr, "OAI_THREADPOOLMEASUREMENTS: %s: %s\n", path, strerror(errno));
@@ -261,13 +261,13 @@ void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg) {
 
 static notifiedFIFO_elt_t *pulled(const tpool_t *t, notifiedFIFO_elt_t *msg) {
     if (msg != NULL && t->measurePerf) msg->returnTime = ticks();
-    /* Nobody waits for who reads it: what the pipe has no room for is lost. */
+    /* Never waits for the reader: what does not fit into the pipe is lost. */
     if (msg != NULL && t->traceFd >= 0 && write(t->traceFd, msg, sizeof *msg) < 0 && errno != EAGAIN)
         perror("OAI_THREADPOOLMEASUREMENTS");
     return msg;
 }
 
-/* In a task of weft's the thread may be the one that the message needs. */
+/* In a task of weft, the calling thread may be the one that has to process the message. So it processes messages itself. */
 notifiedFIFO_elt_t *pullTpool(notifiedFIFO_t *responseFifo, tpool_t *t) {
     notifiedFIFO_elt_t *msg = NULL;
     bool in_task = weft_worker_here() != NULL;
@@ -303,8 +303,8 @@ static void reopen(tpool_t *t) {
     pthread_mutex_unlock(&t->incomingFifo.lockF);
 }
 
-/* Whether the caller is in a message's function of this pool: on one of its threads, or on that of another pool, which ran
- * it here and now. */
+/* Whether the caller is in the function of a message of this pool: on one of its threads, or on another pool's thread that
+ * processed the message itself. */
 static bool is_in_message(tpool_t *t) {
     bool is_found = false;
     pthread_mutex_lock(&t->incomingFifo.lockF);

@@ -1,4 +1,4 @@
-/* What adapters/oai takes from the host's assertions.h. */
+/* What adapters/oai uses of the host's assertions.h. */
 #ifndef OAI_SHAPE_ASSERTIONS_H
 #define OAI_SHAPE_ASSERTIONS_H
 

@@ -1,4 +1,4 @@
-/* What adapters/oai takes from the host's system.h: the threads of its pools are real-time ones. */
+/* What adapters/oai uses of the host's system.h: the threads of its pools are real-time ones. */
 #ifndef OAI_SHAPE_SYSTEM_H
 #define OAI_SHAPE_SYSTEM_H
 

@@ -1,8 +1,8 @@
 /*
- * The thread pool on weft, for builds with ENABLE_WEFT where weft is installed; thread-pool.c is the one without.
+ * The thread pool on weft, for builds with ENABLE_WEFT where weft is installed; other builds use thread-pool.c.
  *
- * Tasks are copied into weft's queue: no mutex, no allocation, and any idle thread takes any task. Threads are named, placed
- * and scheduled as threadCreate() does it; what the system refuses is logged, and the pool goes on without.
+ * Tasks are copied into weft's queue: there is no mutex and no allocation, and any idle thread takes any task. Threads are
+ * named, placed and scheduled as by threadCreate(); a refusal by the system is logged, and the pool works without it.
  */
 
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@
 #define MAX_THREADS 512
 #define STACK_SIZE ((size_t)8 << 20)
 
-/// tpool_t.q_arr; the other members but len_thr are not used
+/// tpool_t.q_arr points to it; of the other members only len_thr is used
 typedef struct {
   weft_pool *weft;
   weft_group tasks;
@@ -33,7 +33,7 @@ static int run_task(void *payload, weft_worker *self)
   return 0;
 }
 
-/// @brief On each thread before its first task
+/// @brief Runs on each thread before its first task
 static void place_thread(weft_worker *self, void *context)
 {
   const weft_tpool_t *pool = context;
@@ -124,7 +124,7 @@ void abortTpool(tpool_t *tpool)
   weft_tpool_t *pool = tpool->q_arr;
   if (pool == NULL)
     return;
-  // what was pushed runs, then the threads end
+  // everything that was pushed runs, then the threads end
   int ret = weft_pool_destroy(&pool->weft);
   AssertFatal(ret == WEFT_OK, "abortTpool(): %s\n", weft_strerror(ret));
   free(pool);

@@ -1,4 +1,5 @@
-/* What adapters/oai takes from the host's task_ans.h of 2024: a flag for each task, set by it and joined with others. */
+/* What adapters/oai uses of the host's task_ans.h of 2024: a flag for each task, which the task sets and a join waits
+ * for. */
 #ifndef OAI_SHAPE_2024_TASK_ANS_H
 #define OAI_SHAPE_2024_TASK_ANS_H
 

@@ -1,4 +1,4 @@
-/* What adapters/oai takes from the host's task_ans.h of 2025: one answer for several jobs. */
+/* What adapters/oai uses of the host's task_ans.h of 2025: one answer for several jobs. */
 #ifndef OAI_SHAPE_2025_TASK_ANS_H
 #define OAI_SHAPE_2025_TASK_ANS_H
 

@@ -1,4 +1,4 @@
-/* What adapters/oai takes from the host's thread-pool.h of 2025. */
+/* What adapters/oai uses of the host's thread-pool.h of 2025. */
 #ifndef OAI_SHAPE_2025_THREAD_POOL_H
 #define OAI_SHAPE_2025_THREAD_POOL_H
 

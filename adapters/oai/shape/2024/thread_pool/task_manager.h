@@ -1,4 +1,4 @@
-/* What adapters/oai takes from the host's task_manager.h of 2024. */
+/* What adapters/oai uses of the host's task_manager.h of 2024. */
 #ifndef OAI_SHAPE_2024_TASK_MANAGER_H
 #define OAI_SHAPE_2024_TASK_MANAGER_H
 
