@@ -3,12 +3,13 @@
 Kinds: order (relaxed instead), acq or rel (only that half of acq_rel), sc (acq_rel instead), split (a read-modify-write that is a
 load and a store), drop (no fence), recheck (the answer that lets the race happen).
 """
+import json
 import os
 import re
 import sys
 from dataclasses import dataclass
 
-from hunting import NEVER_SEEN, ROOT, first_failure, is_limit
+from hunting import NEVER_SEEN, ROOT, digest, first_failure, is_limit
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import tags
@@ -62,8 +63,18 @@ class Hunter:
                 places.setdefault(tag, (os.path.basename(file), []))[1].append(int(number))
         return [Order(tag, kind, places[tag][0], tuple(places[tag][1])) for tag in kinds for kind in kinds[tag]]
 
-    def read_coverage(self):
-        """Which drivers run a tag's operation, and what a schedule costs."""
+    def read_coverage(self, path):
+        """Which drivers run a tag's operation, and what a schedule costs: asked once for each build of the explorer."""
+        of = self.explorer.digest()
+        known = json.loads(path.read_text()) if path.exists() else {}
+        if known.get("of") != of:
+            self.ask_coverage()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"of": of, "costs": self.costs, "hits": self.hits}))
+        else:
+            self.costs, self.hits = known["costs"], known["hits"]
+
+    def ask_coverage(self):
         for driver in self.explorer.drivers:
             start = os.times()
             ran = self.explorer.run(driver, "--coverage", "--schedules", COVERAGE_SCHEDULES)
