@@ -104,7 +104,7 @@ WEFT_FORK(branch, uint32_t, uint32_t)
 
 static void fork_branch(void) {
     make(0);
-    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     forks_ask(world.pool, NULL);
@@ -129,14 +129,26 @@ static void run_other(void) { run_what_is_asked_for(1); }
 EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
                .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
 
-/* The same where the taker has gone on to another span without a fence of its own: all its calls are taken by force. */
+/* The same where the join begins to look before the taker has offered anything. */
+static void fork_branch_taken(void) {
+    fork_branch();
+    EXPECT(fork_find(seat_at(0), false, NULL, &world.call[0]));
+}
+static void join_branch_early(void) { EXPECT(branch_join(world.place[0], &world.argument[0]) == 3); }
+EXPLORE_DRIVER(late_below_early, .about = "the same, and it looks already when the taker begins", .setup = fork_branch_taken,
+               .threads = {join_branch_early, run_outer, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
+
+/* The same where the taker has gone on to another span without a fence of its own: all its calls are taken by force, the last
+ * four at once. */
 static uint32_t branch_row(weft_fork_slot *here, uint32_t number) {
     weft_fork_slot *place[ROW + 1] = {here};
     uint32_t below[ROW];
     for (uint32_t i = 0; i < ROW; i++) {
         below[i] = i;
         place[i + 1] = leaf_fork(place[i], &below[i]);
+        while (i == 1 && world.taken < 2) os_pause();
     }
+    world.is_begun = true;
     while (world.taken < ROW) os_pause();
     for (uint32_t i = ROW; i-- > 0;) EXPECT(leaf_join(place[i], &below[i]) == i + 1);
     return number;
@@ -144,7 +156,7 @@ static uint32_t branch_row(weft_fork_slot *here, uint32_t number) {
 WEFT_FORK(branch_row, uint32_t, uint32_t)
 static void fork_branch_row(void) {
     make(0);
-    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     branch_row_fork(world.place[0], &world.argument[0]);
@@ -157,6 +169,7 @@ static void join_branch_row(void) {
 static void take_branch_row(void) {
     struct fork_call call[ROW];
     while (world.taken < ROW) {
+        while (world.taken == 2 && !world.is_begun) os_pause();
         if (fork_find(seat_at(1), true, NULL, &call[world.taken]))
             world.taken++;
         else
@@ -259,7 +272,8 @@ static void offer_two(void) {
 EXPLORE_DRIVER(late_offer, .about = "a call is taken while the next is offered", .setup = enter_asked,
                .threads = {offer_two, run_one, run_other}, .check = leave);
 
-/* The next is of a span that is made meanwhile, without a fence since: all calls before it were taken, all but one by force. */
+/* The next is of a span that is made meanwhile, without a fence since: of the calls before it the first is offered until the others
+ * were taken by force. */
 static weft_fork_slot *row_place[ROW + 1];
 static uint32_t row_argument[ROW];
 static void setup_row(void) {
@@ -272,16 +286,27 @@ static void fork_row(void) {
     for (uint32_t i = 0; i < ROW; i++) {
         row_argument[i] = i;
         row_place[i + 1] = leaf_fork(row_place[i], &row_argument[i]);
-        while (i + 3 == ROW && world.taken < i + 1) os_pause(); /* at the last place the span is not asked */
-        while (i + 2 == ROW && !world.is_begun) os_pause();     /* in the next one it is */
+        while (i == 2 && world.taken < 2) os_pause();
+        while (i + 2 == ROW && !world.is_begun) os_pause(); /* so its thread is asked in the new span first */
     }
     world.is_waiting = true;
     for (uint32_t i = ROW; i-- > 0;) EXPECT(leaf_join(row_place[i], &row_argument[i]) == i + 1);
 }
+static bool refuse_first(const void *context, uint32_t index) {
+    uint32_t *refusals = *(uint32_t *const *)context;
+    (void)index;
+    if (*refusals == 0) return true;
+    *refusals -= 1;
+    return false;
+}
 static void take_row(void) {
+    uint32_t refusals;
+    uint32_t *const context = &refusals;
+    const struct fork_filter filter = {.accepts = refuse_first, .context = &context};
     struct fork_call call;
     while (world.taken < ROW - 1) {
-        if (!fork_find(seat_at(0), true, NULL, &call)) {
+        refusals = world.taken < ROW - 2; /* the offer */
+        if (!fork_find(seat_at(0), true, &filter, &call)) {
             os_pause();
             continue;
         }
@@ -326,7 +351,7 @@ static int others_body(size_t begin, size_t end, void *context, weft_worker *sel
 
 static void fork_one(void) {
     make(0);
-    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     leaf_fork(world.place[0], &world.argument[0]);

@@ -203,11 +203,20 @@ static void submit_one_biased(void) {
     EXPECT(seat_find(world.pool, &error) != NULL);
     become_biased();
     submit_task();
+    world.is_counted = true;
 }
-static void park_for_one(void) { park_until_run(1); }
 static void unbias(void) { worker_unbias(world.pool); }
+static void unbias_other(void) {
+    while (!world.is_counted) os_pause();
+    world.is_ended = true;
+    unbias();
+}
+static void park_for_one(void) {
+    while (!world.is_ended) os_pause();
+    park_until_run(1);
+}
 EXPLORE_DRIVER(task_bias_other, .about = "a worker parks while another thread ends the bias of a submitter", .setup = setup_one,
-               .threads = {submit_one_biased, park_for_one, unbias}, .check = check_group,
+               .threads = {submit_one_biased, park_for_one, unbias_other}, .check = check_group,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
 static void setup_biased(void) {

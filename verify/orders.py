@@ -20,6 +20,7 @@ COVERAGE_SCHEDULES = 400
 PARTS = ("acq", "rel", "sc")
 LATE = ("order",)  # may let a load come after a later store; tried with --buffering, too
 LATE_SCHEDULES = 8000
+LATE_FIRST = 500 # for each second of the shares
 SHARES_S = (0.1, 0.6)  # of processor time for a driver, before the rounds that go by schedules
 HANG_S = 20
 
@@ -127,12 +128,15 @@ class Hunter:
                     yield driver, seed[driver], count
                     seed[driver] += count
 
+        def late(schedules):
+            for driver in drivers if order.kind in LATE else ():
+                yield driver, 1, min(schedules, limit), "--buffering"
+
         for share in SHARES_S:
             yield from round_of(lambda driver, share=share: int(min(max(share / self.costs[driver], 20), FIRST_SCHEDULES)))
+            yield from late(int(LATE_FIRST * share))
         yield from round_of(lambda driver: FIRST_SCHEDULES + 1 - seed[driver])
-        if order.kind in LATE:
-            for driver in drivers:
-                yield driver, 1, min(LATE_SCHEDULES, limit), "--buffering"
+        yield from late(LATE_SCHEDULES)
         count = FIRST_SCHEDULES * GROWTH
         while any(seed[driver] <= limit for driver in drivers):
             yield from round_of(lambda driver, count=count: count)
