@@ -45,10 +45,16 @@ def read_reasons():
     return reasons
 
 
+def read_pairs():
+    """{tag: the tags that its row pairs it with}"""
+    orders = ((row.tag, tags.ORDER.search(row.text)) for row in tags.read(ROOT).rows)
+    return {tag: re.findall(tags.TAG, order[2]) for tag, order in orders if order}
+
+
 class Hunter:
     def __init__(self, explorer, schedules):
         self.explorer, self.effort = explorer, schedules
-        self.reasons = read_reasons()
+        self.reasons, self.pairs = read_reasons(), read_pairs()
         self.orders = self.read_sites()
         self.costs, self.hits = {}, {}
 
@@ -90,9 +96,10 @@ class Hunter:
                     counts[driver] = counts.get(driver, 0) + int(words[4]) / self.costs[driver]
 
     def drivers_of(self, tag):
-        """Those that run it, first those that do it most often in the time."""
+        """Those that run it, first those that run what it pairs with, too, and do it most often in the time."""
         counts = self.hits.get(tag, {})
-        return sorted(counts, key=lambda name: -counts[name])
+        pairs = [self.hits.get(other, {}) for other in self.pairs.get(tag, [])]
+        return sorted(counts, key=lambda name: (bool(pairs) and not any(name in hits for hits in pairs), -counts[name]))
 
     def explore(self, order, driver, seed, schedules, *modes):
         cost = self.costs.get(driver, 0.005) * schedules * (3 if modes else 1)
