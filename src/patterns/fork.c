@@ -60,11 +60,12 @@
  *   J43 weft_fork_slot_push: light fence  light  J20 see J20. survives drop: as J19
  *   J44 weft_fork_slot_push: store fn   release  J7  see J7
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
- *   J14 fork_done: exchange state       release  J11, J23 see J11; split: the sleeper is not seen
+ *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J17 fork_current: load current, x3      acquire  J16 see J16
  *   J20 forks_ask_firmly: heavy fence   heavy    J43, J18, R10  a call forked meanwhile, or a loop below a join, is not seen, and not offered
  *   J54 forks_settle: settles           heavy    J43 as J20, of a chunk that has not been asked since the barrier was lost
+ *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_fork_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J39 fork_respond: fence             sc       K3  as J15
@@ -472,7 +473,7 @@ bool fork_find_below(struct weft_worker *seat, weft_fork_slot *here, bool force,
 static void fork_done(const struct fork_call *call, struct weft_worker *owner) {
     uint64_t guard = load_rlx(&call->slot->state) & STATE_GUARD;
     if ((xchg_rel(J14, &call->slot->state, guard | CALL_DONE) & STATE_SLEEPS) == 0) return;
-    add_rlx(&owner->wait_event, 1);
+    add_rel(J24, &owner->wait_event, 1);
     os_wake(&owner->wait_event, INT32_MAX);
 }
 

@@ -5,8 +5,7 @@
  *   J10 weft_fork_join_slow: CAS WANTED, OPEN  relaxed  J6, J47, J48  see J6, J47, J48
  *   J11 weft_fork_join_slow: load state      acquire  J14 the result is not there yet
  *   J13 weft_fork_join_slow: fence           sc       J5  see J5, where fences are full
- *   J23 join_sleep: load wait_event     acquire  J14 the join sleeps on a new event: the load would come after J25. The
- *                                                event is changed by who has seen J25 in J14, so after it
+ *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event: the load would come after J25
  *   J25 join_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
  *   J28 join_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
  *                                                J5, full fences; ThreadSanitizer knows none

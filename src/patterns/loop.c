@@ -36,8 +36,8 @@
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R14 loop_shut: load entry         acquire  R9  see R8
- *   R15 loop_shut: load wait_event    acquire  R9  the caller sleeps on a new event. That is changed by who has seen in
- *                                                   R9 that it sleeps, so after that
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
+ *   R16 loop_help: event + 1          release  R15 see R15
  *   R20 loop_find: load entry         acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier
  *                                                   use
  *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
@@ -359,7 +359,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
     frame_pop(seat);
     number_give(loop, number);
     if ((add_rel(R9, &loop->entry, UINT64_MAX) & (ENTRY_SLEEPS | ENTRY_INSIDE)) != (ENTRY_SLEEPS | 1)) return;
-    add_rlx(&caller->wait_event, 1);
+    add_rel(R16, &caller->wait_event, 1);
     os_wake(&caller->wait_event, INT32_MAX);
 }
 
