@@ -38,9 +38,10 @@
  *   A13 segment_below: load link     acquire  A12     as A12
  *   A14 run_look_far: store run_at   release  A15     a search goes on at a segment before it is made
  *   A15 run_look_far: load run_at    acquire  A14     see A14
- *   A16 segment_hollow: store hollow release  A17     what the last one notes of its slots comes after what the next one does
- *   A17 segment_fill: CAS hollow     acquire  A16     see A16; split: two have all slots
- *   A18 segment_fill: store hollow   release  A17     a mapping that failed is seen by the next who tries
+ *   A16 segment_hollow: store hollow release  A17     what the last one notes of its slots comes after what the next one does.
+ *                                                survives order: these are read-modify-writes, and in the explorer none reads what is stored later
+ *   A17 segment_fill: CAS hollow     acquire  A16, A18  see A16; split: two have all slots. survives order: as A16
+ *   A18 segment_fill: store hollow   release  A17     what A17 has acquired is passed on to the next who tries. survives order: as A16
  */
 #include "pages/depot.h"
 
