@@ -215,8 +215,8 @@ static void park_for_one(void) {
     while (!world.is_ended) os_pause();
     park_until_run(1);
 }
-EXPLORE_DRIVER(task_bias_other, .about = "a worker parks while another thread ends the bias of a submitter", .setup = setup_one,
-               .threads = {submit_one_biased, park_for_one, unbias_other}, .check = check_group,
+EXPLORE_DRIVER(task_bias_other, .about = "a worker parks while another thread ends the bias of a submitter",
+               .setup = setup_one, .threads = {submit_one_biased, park_for_one, unbias_other}, .check = check_group,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
 static void setup_biased(void) {
