@@ -2,13 +2,14 @@
  * threads; the driver's own play helpers. */
 #include "record.h"
 #include "at_rest.h"
+#include "patterns/chunk.h"
 #include "patterns/fork.h"
 #include "patterns/loop.h"
 #include "front.h"
 
 #include <string.h>
 
-enum { HELPERS = 2, AGAIN = 10, UNITS = 6 };
+enum { HELPERS = 2, AGAIN = 10, UNITS = 6, ROW = CHUNK_SLOTS - CHUNK_FIRST + 1 /* one more than a span has places */ };
 
 static struct {
     weft_pool *pool;
@@ -16,6 +17,7 @@ static struct {
     struct fork_call call[HELPERS]; /* the outer is the first helper's */
     uint32_t argument[HELPERS];     /* the test's own, like run */
     uint32_t run;
+    uint32_t taken; /* calls of a row */
     bool is_begun, is_waiting, loops;
     uint32_t units[UNITS]; /* how often each has run */
 } world;
@@ -102,7 +104,7 @@ WEFT_FORK(branch, uint32_t, uint32_t)
 
 static void fork_branch(void) {
     make(0);
-    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     forks_ask(world.pool, NULL);
@@ -126,6 +128,62 @@ static void run_one(void) { run_what_is_asked_for(0); }
 static void run_other(void) { run_what_is_asked_for(1); }
 EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
                .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
+
+/* The same where the join begins to look before the taker has offered anything. */
+static void join_branch_early(void) { EXPECT(branch_join(world.place[0], &world.argument[0]) == 3); }
+EXPLORE_DRIVER(late_below_early, .about = "the same, and it looks already when the taker begins", .setup = fork_branch,
+               .threads = {join_branch_early, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
+
+/* The same where the taker has gone on to another span without a fence of its own: all its calls are taken by force, the last
+ * four at once. */
+static uint32_t branch_row(weft_fork_slot *here, uint32_t number) {
+    weft_fork_slot *place[ROW + 1] = {here};
+    uint32_t below[ROW];
+    for (uint32_t i = 0; i < ROW; i++) {
+        below[i] = i;
+        place[i + 1] = leaf_fork(place[i], &below[i]);
+        while (i == 1 && world.taken < 2) os_pause();
+    }
+    world.is_begun = true;
+    while (world.taken < ROW) os_pause();
+    for (uint32_t i = ROW; i-- > 0;) EXPECT(leaf_join(place[i], &below[i]) == i + 1);
+    return number;
+}
+WEFT_FORK(branch_row, uint32_t, uint32_t)
+static void fork_branch_row(void) {
+    make(0);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
+    world.pool->patience_ticks = UINT64_MAX;
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
+    branch_row_fork(world.place[0], &world.argument[0]);
+    EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
+}
+static void join_branch_row(void) {
+    while (!world.is_waiting) os_pause();
+    EXPECT(branch_row_join(world.place[0], &world.argument[0]) == 0);
+}
+static void take_branch_row(void) {
+    struct fork_call call[ROW];
+    while (world.taken < ROW) {
+        while (world.taken == 2 && !world.is_begun) os_pause();
+        if (fork_find(seat_at(1), true, NULL, &call[world.taken]))
+            world.taken++;
+        else
+            os_pause();
+    }
+    while (load_rlx(&forks_of(seat_at(0))->waits_for) == NULL) os_pause();
+    world.is_waiting = true;
+    while (!chunk_is_asked(load_rlx(&forks_of(seat_at(0))->current))) os_pause(); /* by who has looked what it waits for */
+    for (uint32_t i = ROW; i-- > 0;) fork_run(seat_at(1), &call[i]);
+}
+static void leave_row(void) {
+    EXPECT(world.run == ROW);
+    world.run = HELPERS;
+    leave();
+}
+EXPLORE_DRIVER(late_below_span, .about = "the same, the taker is in its second span and was never asked",
+               .setup = fork_branch_row, .threads = {join_branch_row, run_outer, take_branch_row}, .check = leave_row,
+               .flags = EXPLORE_ALWAYS_LIGHT);
 
 /* ---- a join that falls asleep while the taker of its call goes on to another span ----------------------------------- */
 
@@ -210,6 +268,60 @@ static void offer_two(void) {
 EXPLORE_DRIVER(late_offer, .about = "a call is taken while the next is offered", .setup = enter_asked,
                .threads = {offer_two, run_one, run_other}, .check = leave);
 
+/* The next is of a span that is made meanwhile, without a fence since: of the calls before it the first is offered until the others
+ * were taken by force. */
+static weft_fork_slot *row_place[ROW + 1];
+static uint32_t row_argument[ROW];
+static void setup_row(void) {
+    make(WEFT_POOL_NO_HELP);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
+    row_place[0] = world.place[0];
+    forks_ask(world.pool, NULL);
+}
+static void fork_row(void) {
+    for (uint32_t i = 0; i < ROW; i++) {
+        row_argument[i] = i;
+        row_place[i + 1] = leaf_fork(row_place[i], &row_argument[i]);
+        while (i == 2 && world.taken < 2) os_pause();
+        while (i + 2 == ROW && !world.is_begun) os_pause(); /* so its thread is asked in the new span first */
+    }
+    world.is_waiting = true;
+    for (uint32_t i = ROW; i-- > 0;) EXPECT(leaf_join(row_place[i], &row_argument[i]) == i + 1);
+}
+static bool refuse_first(const void *context, uint32_t index) {
+    uint32_t *refusals = *(uint32_t *const *)context;
+    (void)index;
+    if (*refusals == 0) return true;
+    *refusals -= 1;
+    return false;
+}
+static void take_row(void) {
+    uint32_t refusals;
+    uint32_t *const context = &refusals;
+    const struct fork_filter filter = {.accepts = refuse_first, .context = &context};
+    struct fork_call call;
+    while (world.taken < ROW - 1) {
+        refusals = world.taken < ROW - 2; /* the offer */
+        if (!fork_find(seat_at(0), true, &filter, &call)) {
+            os_pause();
+            continue;
+        }
+        world.taken++;
+        fork_run(seat_at(0), &call);
+    }
+    forks_ask(world.pool, NULL);
+    world.is_begun = true;
+}
+static void take_offers(void) {
+    struct fork_call call;
+    while (!world.is_waiting) os_pause();
+    for (int i = 0; i < 4; i++)
+        if (fork_find(seat_at(1), false, NULL, &call)) fork_run(seat_at(1), &call);
+}
+EXPLORE_DRIVER(late_offer_span, .about = "an offer, and then one in a new span, whose thread has made no fence since",
+               .setup = setup_row, .threads = {fork_row, take_row, take_offers}, .check = leave_row,
+               .flags = EXPLORE_ALWAYS_LIGHT);
+
 /* ---- a join that helps below its call: what the taker does after that call is a stranger's ---------------------------- */
 
 static uint32_t others(weft_fork_slot *here, uint32_t number) {
@@ -235,7 +347,7 @@ static int others_body(size_t begin, size_t end, void *context, weft_worker *sel
 
 static void fork_one(void) {
     make(0);
-    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    store_rlx(&world.pool->spin_now, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     leaf_fork(world.place[0], &world.argument[0]);

@@ -92,6 +92,13 @@ static void check_blocks(void) {
 }
 EXPLORE_DRIVER(counter_blocks, .about = "blocks of counters made at once", .setup = setup,
                .threads = {count_block_first, count_block_same, count_block_next}, .check = check_blocks, .must_see = 1);
+/* The same, of pages that are mapped meanwhile: those of the store before are full. */
+static void setup_mapped(void) {
+    setup();
+    EXPECT(store_get(&world.store, (size_t)64 * 1024 - CACHE_LINE) != NULL);
+}
+EXPLORE_DRIVER(counter_blocks_mapped, .about = "blocks of counters made at once, of new pages", .setup = setup_mapped,
+               .threads = {count_block_first, count_block_same, count_block_next}, .check = check_blocks, .must_see = 1);
 /* Who walks over the counters in use sees those that it knows of. */
 static void walk_counters(void) {
     struct counter_walk walk = counters_walk(world.record);

@@ -109,6 +109,24 @@ static void sb_right_change(void) {
     add_acq_rel(self_sb_add, &y, 1);
     r2 = load_acq(self_sb_acq, &x);
 }
+static void sb_left_rmw(void) {
+    add_rlx(&x, 1);
+    fence_rmw_sc(self_sb_rmw);
+    r1 = load_rlx(&y);
+}
+static void sb_left_store(void) {
+    add_rlx(&z, 1);
+    store_rlx(&x, 1);
+    fence_rmw_sc(self_sb_rmw);
+    r1 = load_rlx(&y);
+}
+static void sb_left_store_first(void) {
+    store_rlx(&x, 1);
+    uint32_t none = 1;
+    (void)cas_rlx(self_sb_cas, &z, &none, 2); /* one that fails, too */
+    fence_rmw_sc(self_sb_rmw);
+    r1 = load_rlx(&y);
+}
 static void sb_check(void) {
     EXPECT(r1 == 1 || r2 == 1);
     observe_two();
@@ -131,6 +149,18 @@ EXPLORE_DRIVER(self_sb_two_light_full, .about = "store buffering, light fences w
                .flags = EXPLORE_ALWAYS_FULL);
 EXPLORE_DRIVER(self_sb_changes, .about = "store buffering, a read-modify-write is no fence", .setup = zero,
                .threads = {sb_left_change, sb_right_change}, .check = observe_two, .must_see = SB_STRONG | BIT(0));
+EXPLORE_DRIVER(self_sb_rmw, .about = "store buffering, a fence after a read-modify-write", .setup = zero,
+               .threads = {sb_left_rmw, sb_right_fence}, .check = sb_check, .must_see = SB_STRONG);
+EXPLORE_DRIVER(self_sb_locked, .about = "the same where the read-modify-write alone is the fence", .setup = zero,
+               .threads = {sb_left_rmw, sb_right_fence}, .check = sb_check, .must_see = SB_STRONG, .flags = EXPLORE_LOCKED);
+EXPLORE_DRIVER(self_sb_locked_after, .about = "so it orders what was stored before it", .setup = zero,
+               .threads = {sb_left_store_first, sb_right_fence}, .check = sb_check, .must_see = SB_STRONG,
+               .flags = EXPLORE_LOCKED);
+EXPLORE_DRIVER(self_sb_locked_store, .about = "but not what was stored after it", .setup = zero,
+               .threads = {sb_left_store, sb_right_fence}, .check = observe_two, .must_see = SB_STRONG | BIT(0),
+               .flags = EXPLORE_LOCKED);
+EXPLORE_DRIVER(self_sb_store, .about = "which a fence of its own orders", .setup = zero,
+               .threads = {sb_left_store, sb_right_fence}, .check = sb_check, .must_see = SB_STRONG);
 
 /* ---- independent reads of independent writes ---------------------------------------------------------------------- */
 

@@ -196,12 +196,34 @@ EXPLORE_DRIVER(task_biased_two, .about = "a biased submitter beside two workers 
                .setup = setup_two_workers, .threads = {submit_beside_two, worker_0, worker_1}, .check = end,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
+/* One ends the bias, and looks for no task itself. A worker that parks meanwhile sees what was published before that one's heavy
+ * fence, also where it was itself fenced before the submitter was. */
+static void submit_one_biased(void) {
+    int error;
+    EXPECT(seat_find(world.pool, &error) != NULL);
+    become_biased();
+    submit_task();
+    world.is_counted = true;
+}
+static void unbias(void) { worker_unbias(world.pool); }
+static void unbias_other(void) {
+    while (!world.is_counted) os_pause();
+    world.is_ended = true;
+    unbias();
+}
+static void park_for_one(void) {
+    while (!world.is_ended) os_pause();
+    park_until_run(1);
+}
+EXPLORE_DRIVER(task_bias_other, .about = "a worker parks while another thread ends the bias of a submitter",
+               .setup = setup_one, .threads = {submit_one_biased, park_for_one, unbias_other}, .check = check_group,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
 static void setup_biased(void) {
     setup_two();
     store_rlx(&load_rlx(&world.pool->seats[0])->biased, 1);
     add_rlx(&world.pool->biased, 1);
 }
-static void unbias(void) { worker_unbias(world.pool); }
 static void check_unbiased(void) {
     EXPECT(load_rlx(&world.pool->biased) == 0);
     end();

@@ -107,6 +107,7 @@ typedef struct run {
     uint64_t now_ns, tick_ns;
     bool asymmetric, barrier_is_lost;
     bool loses_barrier; /* light fences may become full ones in the middle */
+    bool locked;        /* read-modify-writes are full fences, and fence_rmw_sc is none, as on x86 */
     bool stacks;        /* a thread's accesses of its own stack count, too */
     const void *code;   /* of the plain access being checked, when the compiler announced it; else NULL */
     struct view *sc;    /* the order of the sequentially consistent operations */

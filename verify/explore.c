@@ -194,8 +194,8 @@ static void print_replay(const explore_driver *driver, const struct cuts *cuts, 
     if (options.mode == MODE_DFS && options.preemptions != PREEMPTIONS) printf(" --preemptions %u", options.preemptions);
     if (options.mode == MODE_DFS && options.departures != DEPARTURES) printf(" --departures %u", options.departures);
     if (options.steps != 0) printf(" --steps %u", options.steps);
-    printf("%s%s%s", is_buffered ? " --buffering" : "", R.loses_barrier ? " --lose-barrier" : "",
-           R.stacks ? " --stacks" : "");
+    printf("%s%s%s%s", is_buffered ? " --buffering" : "", R.loses_barrier ? " --lose-barrier" : "",
+           R.locked ? " --locked" : "", R.stacks ? " --stacks" : "");
 }
 
 /* The program as C, made smaller first. */
@@ -386,6 +386,7 @@ static int usage(void) {
           "    --coverage                 prints how often each tagged operation ran\n"
           "    --buffering                lets loads read stores that run later (twice the time)\n"
           "    --lose-barrier             the system's barrier may stop working in the middle\n"
+          "    --locked                   read-modify-writes are full fences and fence_rmw_sc is none, as on x86\n"
           "    --stacks                   checks also what threads do on their own stacks (slow)\n"
           "    --program N                of drivers that draw programs: this one in every schedule\n"
           "    --cut N.N...               ... made smaller in these ways\n"
@@ -475,6 +476,7 @@ static bool set_switch(const char *name) {
     if (strcmp(name, "--stacks") == 0) return R.stacks = true;
     if (strcmp(name, "--buffering") == 0) return options.buffering = true;
     if (strcmp(name, "--lose-barrier") == 0) return R.loses_barrier = true;
+    if (strcmp(name, "--locked") == 0) return R.locked = true;
     if (strcmp(name, "--whole") == 0) return options.whole = true;
     if (strcmp(name, "--quiet") == 0) return options.quiet = true;
     if (strcmp(name, "--until-seen") == 0) return options.until_seen = true;

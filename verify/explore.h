@@ -21,6 +21,7 @@
 #define EXPLORE_ALWAYS_LIGHT 32u   /* they are always the asymmetric pair */
 #define EXPLORE_BARRIER_FAILS 128u /* os_barrier may stop working, for good */
 #define EXPLORE_LOSES_BARRIER 256u /* as with --lose-barrier: light fences become full ones in the middle */
+#define EXPLORE_LOCKED 512u        /* as with --locked: changes are full fences, fence_rmw_sc is none */
 #define EXPLORE_BUFFERING 64u      /* as with --buffering: a load may read a store that runs later */
 
 /* A driver that runs a program drawn from a number. Failing ones are made smaller, and printed. */

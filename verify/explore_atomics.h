@@ -14,6 +14,7 @@ enum explore_op {
     EXPLORE_AND,
     EXPLORE_XCHG,
     EXPLORE_FENCE,
+    EXPLORE_FENCE_RMW,
     EXPLORE_LIGHT,
     EXPLORE_HEAVY,
     EXPLORE_SETTLE,
@@ -96,7 +97,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define fence_acq(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_ACQ))
 #define fence_rel(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_REL))
 #define fence_sc(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_SC))
-#define fence_rmw_sc(tag) fence_sc(tag)
+#define fence_rmw_sc(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE_RMW, EXPLORE_SC))
 
 #define fence_compiler() ((void)0)
 /* The time that it waits has done to every thread what a heavy fence does. */

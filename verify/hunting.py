@@ -188,6 +188,9 @@ class Explorer:
         names = [line.split()[0] for line in listed.output.splitlines()]
         self.drivers = [name for name in names if not name.startswith(("self_", "mix_"))]
 
+    def digest(self):
+        return digest(Path(self.binary).read_bytes())
+
     def run(self, *arguments, cpu_s=600, environment=None):
         return run([self.binary, *map(str, arguments)], cpu_s, cpu_s * 4 + 20, environment)
 

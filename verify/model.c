@@ -7,6 +7,9 @@
  * The order of sequentially consistent operations is that in which they run: fences join one common view in both directions,
  * loads and stores only their own location's entry in it, as C11 has it (a sequentially consistent store is no fence).
  *
+ * With --locked read-modify-writes are full fences and fence_rmw_sc is none: x86, where that one is compiled to nothing. A site
+ * that relies on more than the read-modify-write before it, such as a store between the two, fails then.
+ *
  * What cannot happen here although C11 allows it is a load that reads a store that runs later; with --buffering
  * foretell.c sees to that. */
 #include "engine.h"
@@ -246,6 +249,22 @@ static void put(struct thread *self, uint32_t index, struct write *w, uint64_t v
     raw_write(l->address, l->size, newest_of(l)->value);
 }
 
+/* The part of a heavy fence that happens to another thread, wherever it stands: it orders what that thread stores and loads,
+ * but nothing that only a fence written in its code could order is taken as synchronised. */
+static void fence_other(struct thread *other) {
+    foretell_close(other);
+    view_join(other->now, other->pending, false);
+    view_join(other->now, R.sc, false);
+    view_join(R.sc, other->now, false);
+}
+
+/* What a read-modify-write of x86 is besides, where that is asked for: a full fence, by which nothing is synchronised that the
+ * sources do not say. */
+static bool is_locked(void) { return R.locked || (R.driver->flags & EXPLORE_LOCKED) != 0; }
+static void locked_fence(struct thread *self) {
+    if (is_locked()) fence_other(self);
+}
+
 /* ---- the operations ----------------------------------------------------------------------------------------------- */
 
 static void begin_step(explore_site *site) {
@@ -335,6 +354,7 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
     w->change = true;
     put(self, index, w, value, site->order);
     w->message = join_messages(w->message, inherited);
+    locked_fence(self);
     note("change", site, index, w, &before);
     foretell_store(index, w, w == newest_of(l));
 }
@@ -348,6 +368,7 @@ bool explore_cas(explore_site *site, void *address, size_t size, void *expected,
     uint32_t index = locate(address, size);
     struct location *l = &M.locations[index];
     race_atomic(l, true);
+    locked_fence(self);
     uint32_t at = choose_change(self, index, site->order == EXPLORE_SC);
     if (l->writes[at].value != wanted) at = l->count - 1;
     const struct write *w = at < l->count - 1 ? NULL : choose_write(self, index, false, &wanted);
@@ -358,6 +379,7 @@ bool explore_cas(explore_site *site, void *address, size_t size, void *expected,
     note("failed cas", site, index, w, NULL);
     memcpy(expected, &w->value, size);
     read_write(self, index, w, EXPLORE_RLX);
+    locked_fence(self);
     return false;
 }
 
@@ -377,6 +399,7 @@ void *explore_change(explore_site *site, void *address, size_t size, const void 
     uint32_t index = locate(address, size);
     struct location *l = &M.locations[index];
     race_atomic(l, true);
+    locked_fence(R.current);
     uint32_t at = choose_change(R.current, index, site->order == EXPLORE_SC);
     uint64_t found = l->writes[at].value;
     memcpy(before, &found, size);
@@ -413,15 +436,6 @@ void model_sc_fence(struct thread *self) {
     self->released = model_release(self);
 }
 
-/* The part of a heavy fence that happens to another thread, wherever it stands: it orders what that thread stores and loads,
- * but nothing that only a fence written in its code could order is taken as synchronised. */
-static void fence_other(struct thread *other) {
-    foretell_close(other);
-    view_join(other->now, other->pending, false);
-    view_join(other->now, R.sc, false);
-    view_join(R.sc, other->now, false);
-}
-
 static void heavy_fence(void) {
     struct thread *self = R.current;
     model_sc_fence(self);
@@ -444,6 +458,8 @@ void explore_fence(explore_site *site) {
     run_mix((uint64_t)site->line << 32 | UINT64_C(0xfe) << 24 | self->id);
     trace_step("fence", site, 0, site->dropped, 0);
     if (site->dropped) return;
+    enum explore_order order = site->order;
+    if (site->op == EXPLORE_FENCE_RMW && is_locked()) order = EXPLORE_ACQ_REL; /* the machine keeps these in order anyway */
     if (site->op == EXPLORE_SETTLE) {
         heavy_fence();
     } else if (site->op == EXPLORE_HEAVY && R.asymmetric) {
@@ -452,12 +468,12 @@ void explore_fence(explore_site *site) {
         heavy_fence();
     } else if (site->op == EXPLORE_LIGHT && R.asymmetric) {
         /* A compiler barrier: orders nothing by itself. */
-    } else if (site->order == EXPLORE_SC) {
+    } else if (order == EXPLORE_SC) {
         model_sc_fence(self);
     } else {
         foretell_close(self);
-        if (site->order & EXPLORE_ACQ) view_join(self->now, self->pending, true);
-        if (site->order & EXPLORE_REL) self->released = model_release(self);
+        if (order & EXPLORE_ACQ) view_join(self->now, self->pending, true);
+        if (order & EXPLORE_REL) self->released = model_release(self);
     }
 }
 

@@ -3,12 +3,13 @@
 Kinds: order (relaxed instead), acq or rel (only that half of acq_rel), sc (acq_rel instead), split (a read-modify-write that is a
 load and a store), drop (no fence), recheck (the answer that lets the race happen).
 """
+import json
 import os
 import re
 import sys
 from dataclasses import dataclass
 
-from hunting import NEVER_SEEN, ROOT, first_failure, is_limit
+from hunting import NEVER_SEEN, ROOT, digest, first_failure, is_limit
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import tags
@@ -19,6 +20,7 @@ COVERAGE_SCHEDULES = 400
 PARTS = ("acq", "rel", "sc")
 LATE = ("order",)  # may let a load come after a later store; tried with --buffering, too
 LATE_SCHEDULES = 8000
+LATE_FIRST = 500 # for each second of the shares
 SHARES_S = (0.1, 0.6)  # of processor time for a driver, before the rounds that go by schedules
 HANG_S = 20
 
@@ -43,10 +45,16 @@ def read_reasons():
     return reasons
 
 
+def read_pairs():
+    """{tag: the tags that its row pairs it with}"""
+    orders = ((row.tag, tags.ORDER.search(row.text)) for row in tags.read(ROOT).rows)
+    return {tag: re.findall(tags.TAG, order[2]) for tag, order in orders if order}
+
+
 class Hunter:
     def __init__(self, explorer, schedules):
         self.explorer, self.effort = explorer, schedules
-        self.reasons = read_reasons()
+        self.reasons, self.pairs = read_reasons(), read_pairs()
         self.orders = self.read_sites()
         self.costs, self.hits = {}, {}
 
@@ -62,8 +70,18 @@ class Hunter:
                 places.setdefault(tag, (os.path.basename(file), []))[1].append(int(number))
         return [Order(tag, kind, places[tag][0], tuple(places[tag][1])) for tag in kinds for kind in kinds[tag]]
 
-    def read_coverage(self):
-        """Which drivers run a tag's operation, and what a schedule costs."""
+    def read_coverage(self, path):
+        """Which drivers run a tag's operation, and what a schedule costs: asked once for each build of the explorer."""
+        of = self.explorer.digest()
+        known = json.loads(path.read_text()) if path.exists() else {}
+        if known.get("of") != of:
+            self.ask_coverage()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"of": of, "costs": self.costs, "hits": self.hits}))
+        else:
+            self.costs, self.hits = known["costs"], known["hits"]
+
+    def ask_coverage(self):
         for driver in self.explorer.drivers:
             start = os.times()
             ran = self.explorer.run(driver, "--coverage", "--schedules", COVERAGE_SCHEDULES)
@@ -78,9 +96,10 @@ class Hunter:
                     counts[driver] = counts.get(driver, 0) + int(words[4]) / self.costs[driver]
 
     def drivers_of(self, tag):
-        """Those that run it, first those that do it most often in the time."""
+        """Those that run it, first those that run what it pairs with, too, and do it most often in the time."""
         counts = self.hits.get(tag, {})
-        return sorted(counts, key=lambda name: -counts[name])
+        pairs = [self.hits.get(other, {}) for other in self.pairs.get(tag, [])]
+        return sorted(counts, key=lambda name: (bool(pairs) and not any(name in hits for hits in pairs), -counts[name]))
 
     def explore(self, order, driver, seed, schedules, *modes):
         cost = self.costs.get(driver, 0.005) * schedules * (3 if modes else 1)
@@ -116,12 +135,15 @@ class Hunter:
                     yield driver, seed[driver], count
                     seed[driver] += count
 
+        def late(schedules):
+            for driver in drivers if order.kind in LATE else ():
+                yield driver, 1, min(schedules, limit), "--buffering"
+
         for share in SHARES_S:
             yield from round_of(lambda driver, share=share: int(min(max(share / self.costs[driver], 20), FIRST_SCHEDULES)))
+            yield from late(int(LATE_FIRST * share))
         yield from round_of(lambda driver: FIRST_SCHEDULES + 1 - seed[driver])
-        if order.kind in LATE:
-            for driver in drivers:
-                yield driver, 1, min(LATE_SCHEDULES, limit), "--buffering"
+        yield from late(LATE_SCHEDULES)
         count = FIRST_SCHEDULES * GROWTH
         while any(seed[driver] <= limit for driver in drivers):
             yield from round_of(lambda driver, count=count: count)

@@ -43,8 +43,8 @@
  *   J2  fork_offer: store offer         release  J1  see J1
  *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
  *                                                function runs; split: two run the call
- *   J56 fork_offer: store offered_slot release   J57 the next offer's slot is looked at before its chunk is made. survives order: a fence
- *                                                (J18) stands between, but where thieves have opened all of the chunk before
+ *   J56 fork_offer: store offered_slot release   J57 the next offer's slot is looked at before its chunk is made, where thieves have taken
+ *                                                all of the chunk before
  *   J57 fork_take: load offered_slot    acquire  J56 see J56
  *   J4  batch_open: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  batch_open: heavy fence         heavy    J8  fn and state pass each other: the call runs twice

@@ -78,8 +78,8 @@
  *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
  *   G38 counter_begin_shared: used | bit   release  G30 as G29
  *   G39 blocks_completed: load completed   acquire  G1 see G2
- *   G33 block_make: store block, x2        release  G34 a block is read before it is made. survives order: it is of zeros
- *   G34 block_at: load block, x4           acquire  G33 see G33. survives order: as that
+ *   G33 block_make: store block, x2        release  G34 a block is read before it is made
+ *   G34 block_at: load block, x4           acquire  G33 see G33
  *   G35 counter_begin_far: used | bit, x2  release  G36 as G29
  *   G36 blocks_completed: load used, x2       acquire  G35 see G35
  *   G37 counters_walk: load used_blocks, x2 acquire G35 the block is not there yet

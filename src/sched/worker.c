@@ -12,7 +12,7 @@
  * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
  * which comes after the clearing, is yet to come, and will make the publication visible.
  *   Many fall asleep at a time, and a heavy fence interrupts every CPU. One serves all who look after its end: who finds that
- * others have cleared every bias waits for the count of biased seats to become 0 (D20), which follows the last fence (D21). What
+ * others have cleared every bias waits for the count of biased seats to become 0 (D20), which follows the last fence (D1). What
  * was published before the fence is seen then; what is published later with a full fence, or by a seat that is biased anew, sees
  * the announcement, for both count or fence after it. It waits as long as a fence takes, then makes its own: the other's thread
  * may have lost its CPU. And who sees work that needs no fence to be seen makes none.
@@ -24,7 +24,7 @@
  * looks for the change and only then sleeps on the event that it read.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   D1  bias_end: heavy fence                heavy    T3   a biased submitter's task is not seen by the worker that parks
+ *   D1  bias_end: heavy fence                heavy    T3, D20, D22  a biased submitter's task is not seen by the worker that parks
  *   D3  bias_clear: CAS biased               relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
@@ -37,10 +37,9 @@
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
- *   D20 bias_ends: load biased              acquire  D21  a task published before another's heavy fence is not seen: lost wake-up. survives order:
- *                                                    that fence is one of this thread, too, where seats are biased
- *   D21 bias_end: subtracts from biased     release  D20, D22 see D20. survives order: as that
- *   D22 bias_end: load biased               acquire  D21  see D20. survives order: as that
+ *   D20 bias_ends: load biased              acquire  D1   a task published before another's heavy fence is not seen: lost wake-up. That fence may
+ *                                                    have come to this thread before it came to the submitter's
+ *   D22 bias_end: load biased               acquire  D1   see D20
  */
 #include "sched/find.h"
 #include "sched/fit.h"
@@ -382,7 +381,7 @@ static void bias_end(weft_pool *pool, const struct weft_worker *parked) {
     uint32_t cleared = bias_clear(pool);
     if (cleared == 0 && bias_ends(pool, parked)) return;
     os_fence_heavy(D1);
-    if (cleared > 0) add_rel(D21, &pool->biased, -cleared);
+    if (cleared > 0) add_rlx(&pool->biased, -cleared); /* the fence releases */
 }
 
 void worker_unbias(weft_pool *pool) { bias_end(pool, NULL); }
