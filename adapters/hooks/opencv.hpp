@@ -42,7 +42,7 @@ class weft_opencv : public cv::parallel::ParallelForAPI {
     const char *getName() const override { return "weft"; }
 
   private:
-    static constexpr size_t pieces_of_a_thread = 4;
+    static constexpr size_t pieces_of_a_thread = 16;
 
     struct loop {
         hook_jobs jobs; // first: a job's list is its loop
