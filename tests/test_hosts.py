@@ -211,7 +211,7 @@ class Trees(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def run_hosts(self, *ends, only="", command=("echo", "same")):
+    def run_hosts(self, *ends, only="", named=(), command=("echo", "same")):
         """(exit status, what is printed) of hosts that end so."""
         def host(end):
             def make(work, tree, remarks):
@@ -222,7 +222,7 @@ class Report(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as work, contextlib.redirect_stdout(io.StringIO()) as told, \
                 contextlib.redirect_stderr(io.StringIO()):
-            chosen = argparse.Namespace(rounds=0, no_tests=False, only=only, work=work, long=False, without=[],
+            chosen = argparse.Namespace(rounds=0, no_tests=False, only=only, work=work, long=False, without=[], named=named,
                                         wanted={f"host{number}": "" for number, _ in enumerate(ends)})
             hosts = {f"host{number}": host(end) for number, end in enumerate(ends)}
             with mock.patch.object(hosts_main, "HOSTS", hosts), mock.patch.object(hosts_main, "parse_arguments", lambda: chosen):
@@ -247,6 +247,17 @@ class Report(unittest.TestCase):
                              ((common.Broken("bad"),), 1)):
             self.assertEqual(self.run_hosts(*ends)[0], status, ends)
         self.assertIn("nothing is known of weft", self.run_hosts(neither)[1])
+        status, told = self.run_hosts(left_out, named=("host0",))
+        self.assertEqual((status, "UNKNOWN: host0: left out: no source" in told), (3, True))
+
+    def test_two_runs_do_not_share_a_directory(self):
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "lock")
+            with open(path, "w", encoding="utf-8") as one, open(path, "w", encoding="utf-8") as other:
+                hosts_main.take(one)
+                self.assertRaises(common.Unavailable, hosts_main.take, other)
+                one.close()
+                hosts_main.take(other)
 
     def test_a_name_that_no_case_has_is_told(self):
         self.assertEqual([self.run_hosts(BOTH, only=only)[0] for only in ("^a c", "^b")], [0, 1])

@@ -44,7 +44,7 @@ class weft_opencv : public cv::parallel::ParallelForAPI {
     const char *getName() const override { return "weft"; }
 
   private:
-    static constexpr size_t pieces_of_a_thread = 4;
+    static constexpr size_t pieces_of_a_thread = 16;
 
     struct loop {
         hook_jobs jobs; // must be first: run_piece casts it to the loop

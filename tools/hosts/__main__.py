@@ -5,10 +5,11 @@
 
 Everything fetched or built goes to build/hosts and is kept; what was built from another state of weft is built anew. Exits 1 when
 a test that passes with the host's own pool does not with weft, an output differs, weft does not build there, or no case has the name
-that is wanted; 3 when a test fails with both, so that nothing is known of weft.
+that is wanted; 3 when a test fails with both, or a host that was named is left out, so that nothing is known of weft.
 """
 
 import argparse
+import fcntl
 import os
 import re
 import sys
@@ -49,6 +50,7 @@ def parse_arguments():
     parser.add_argument("--work", default=os.path.join(common.ROOT, "build", "hosts"), metavar="DIR", help="default: build/hosts")
     chosen = parser.parse_args()
     wanted = dict(word.partition("=")[::2] for word in chosen.hosts)
+    chosen.named = frozenset(wanted)
     if chosen.all:
         wanted |= {name: "" for name, host in HOSTS.items() if host.package and name not in wanted}
     chosen.without = [name for name in WITHOUT if chosen.all or wanted.pop(name, None) is not None]
@@ -72,17 +74,30 @@ def parse_arguments():
     return chosen
 
 
+def take(lock):
+    """Two runs in one directory would take each other's files away."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as busy:
+        raise common.Unavailable(f"another run is at work in {os.path.dirname(lock.name)}") from busy
+
+
 def try_host(name, tree, chosen):
     result = common.Result(name)
     work = os.path.join(os.path.abspath(chosen.work), name)
     os.makedirs(work, exist_ok=True)
     print(f"{name}: in {os.path.relpath(work)}", file=sys.stderr)
+    lock = open(os.path.join(work, "lock"), "w", encoding="utf-8")
     try:
+        take(lock)
         host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
         common.measure(host, work, chosen, result)
         result.is_measured = True
     except common.Unavailable as reason:
-        result.remarks.append(f"left out: {reason}")
+        if name in chosen.named:
+            result.unknown.append(f"{name}: left out: {reason}")
+        else:
+            result.remarks.append(f"left out: {reason}")
     except common.Broken as fault:
         result.faults.append(f"{name}: {fault}")
     except Exception as fault:  # of one host: the others are tried
@@ -91,6 +106,8 @@ def try_host(name, tree, chosen):
     except KeyboardInterrupt:
         result.faults.append(f"{name}: interrupted")
         result.is_interrupted = True
+    finally:
+        lock.close()
     return result
 
 

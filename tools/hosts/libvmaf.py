@@ -22,10 +22,19 @@ class Host:
         if not os.path.exists(os.path.join(source, "libvmaf", "meson.build")):
             raise Unavailable(f"{source} has no libvmaf/meson.build")
         self.work, self.remarks = work, remarks
+        self.digits = self.all_digits(source)
         made_of(source, work, *BUILDS)
         for build in BUILDS:
             self.build(source, build)
         self.clips()
+
+    def all_digits(self, source):
+        """Words for scores with all their digits, which only some trees have."""
+        with open(os.path.join(source, "libvmaf", "tools", "cli_parse.c"), encoding="utf-8") as text:
+            if '"precision"' in text.read():
+                return ["--precision", "17"]
+        self.remarks.append("this tree's vmaf has no --precision: scores are compared as it prints them, mostly six digits after the point")
+        return []
 
     def tree(self, build):
         return os.path.join(self.work, build, "libvmaf")
@@ -97,5 +106,5 @@ class Host:
 
     def score(self, threads, simd):
         return lambda build: [os.path.join(self.tree(build), "build", "tools", "vmaf"), "-r", self.pair[0], "-d", self.pair[1], "--threads",
-                              str(threads), "--json", "-o", self.scores(build), "-q", "--precision", "17", *FEATURES,
+                              str(threads), "--json", "-o", self.scores(build), "-q", *self.digits, *FEATURES,
                               *([] if simd else ["--cpumask", "-1"])]

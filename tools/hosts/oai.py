@@ -39,9 +39,14 @@ class Host:
         if source is None:
             raise Unavailable("no package has its source: scripts/host oai=DIR names a tree")
         self.work, self.source, self.remarks = work, source, remarks
-        self.pools = list(self.find())
+        self.pools = []
+        for pool in self.find():
+            if os.path.exists(pool.test):
+                self.pools.append(pool)
+            else:
+                remarks.append(f"skipped, {pool.name}: there is no {os.path.relpath(pool.test, source)}")
         if not self.pools:
-            raise Unavailable(f"{source} has no pool that is known here")
+            raise Unavailable(f"{source} has no pool that is known here, with its test")
         for pool in self.pools:
             for build in BUILDS:
                 self.compile(pool, build)
@@ -80,12 +85,12 @@ class Host:
                 header.write(f'#include "{os.path.join(OWN, "fifo", "thread-pool.h")}"\n')
         test = os.path.join(folder, "test", "test_thread-pool.c")
         if not os.path.exists(test):
-            test = self.cut_test(os.path.join(folder, "thread-pool.c"))
+            test = self.cut_test(os.path.join(folder, "thread-pool.c")) or test
         return Pool("pool of messages", test, (folder,),
                     {STOCK: [os.path.join(folder, "thread-pool.c")], WEFT: [os.path.join(OWN, "fifo", "thread-pool.c")]})
 
     def cut_test(self, source):
-        """The test that stands at the end of the pool's file, as a file of its own. exit_function is in the tree's stub, too; the log that
+        """The test that stands at the end of the pool's file, as a file of its own; None: there is none. exit_function is in the tree's stub, too; the log that
         the tree's threads write has to be begun."""
         with open(source, encoding="utf-8") as text:
             whole = text.read()
@@ -93,7 +98,7 @@ class Host:
         shows = re.search(r"^void displayList\(.*?^}\n", whole, re.M | re.S)
         body = re.search(r"^#ifdef TEST_THREAD_POOL\n(.*)^#endif", whole, re.M | re.S)
         if not shows or not body:
-            raise Unavailable(f"{source} has no test")
+            return None
         body = re.sub(r"^(int oai_exit[^\n]*\n|void exit_function\(.*?^}\n)", "", body[1], flags=re.M | re.S)
         path = os.path.join(self.work, "test_thread-pool.c")
         again = "" if "displayList" in body.split("int main")[0] else shows[0].replace("displayList", "showList")
