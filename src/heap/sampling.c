@@ -242,7 +242,7 @@ void sampling_end(const void *p) { load_rlx(&heaps.sampler)->end(p); }
 
 void sampling_resize(const void *p, size_t size) { load_rlx(&heaps.sampler)->resize(p, size); }
 
-/* ---- who samples -------------------------------------------------------------------------------------------------- */
+/* ---- the sampler -------------------------------------------------------------------------------------------------- */
 
 bool sampling_set(const struct sampler *sampler, uint64_t interval_bytes, uint64_t seed) {
     if (mode_checks()) return false;
