@@ -7,8 +7,8 @@
  *   LISTED    as good, but the pool is full
  *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
  *   (empty)   nothing is used: it has left its class. It goes to the heap's LRU, from where it comes back as a slab of any
- * class; or,
- *             if at most half of it was ever handed out, to the depot, which keeps such slots for a class's last slab
+ *             class; or, if at most half of it was ever handed out, to the depot, which keeps such slots for a class's last
+ *             slab
  *
  * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
 #ifndef WEFT_HEAP_H

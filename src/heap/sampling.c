@@ -9,8 +9,7 @@
  * the class before that many can have come. Two things bring a thread here:
  *
  *   the cache is empty    A place of the cache is made NULL, so that it looks empty earlier: the veil. Every slow path that
- * reads the
- *                         cache first puts back what the veil hides.
+ *                         reads the cache first puts back what the veil hides.
  *   some frees            are counted, as in heap_watch.c, but possibly fewer.
  *
  * If v blocks are above the veil and the c-th free from now comes here, at most v + c - 1 allocations are unseen. While

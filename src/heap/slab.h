@@ -153,7 +153,7 @@ struct trial {
     int8_t votes; /* pairs of phases in which writing was quicker, less those in which it was slower */
     bool writes;  /* the result, used between trials */
 };
-#define TRIAL_BLOCKS 32768u /* more than are in transit between threads, which hide for a while which way is slower */
+#define TRIAL_BLOCKS 32768u /* more than are in transit between threads: these hide for a while which side is slower */
 /* Ends a phase. Returns whether to write in the next one. */
 bool trial_next(struct trial *trial, uint64_t now_ns);
 /* Returns whether to write into the next `count` blocks. */
