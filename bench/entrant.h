@@ -17,8 +17,8 @@ extern "C" {
 
 struct weft_worker;
 
-/* A job. It has the type of a weft task; other pools call it with NULL as `self`. So no pool needs an adapter that weft does not
- * need. The payload is the entrant's copy, aligned to at least 8. */
+/* A job. It has the type of a weft task; other pools call it with NULL as `self`. So no pool needs an adapter that weft does
+ * not need. The payload is the entrant's copy, aligned to at least 8. */
 typedef int (*entrant_fn)(void *payload, struct weft_worker *self);
 
 enum entrant_flag {

@@ -59,12 +59,11 @@ struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
     uint32_t capacity; /* of the warm pool */
     uint32_t prefill;
-    uint64_t allocs_when_full; /* allocations when the cache was last full */
-    uint32_t looks, found;     /* since the last adaptation: slabs wanted, and found in the pool */
-    uint16_t lines_spared;     /* of blocks that go home: blocks_write */
-    uint32_t grown,
-        grown_most;        /* slabs of which more than half was handed out; the most there ever were when one left */
-    uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
+    uint64_t allocs_when_full;  /* allocations when the cache was last full */
+    uint32_t looks, found;      /* since the last adaptation: slabs wanted, and found in the pool */
+    uint16_t lines_spared;      /* of blocks that go home: blocks_write */
+    uint32_t grown, grown_most; /* slabs of which more than half was handed out; the most there ever were when one left */
+    uint32_t last_trimmed;      /* heap_trim_last: the rest that was next then */
     heap_counter count[HEAP_COUNTS];
 };
 
