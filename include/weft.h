@@ -1,6 +1,6 @@
 /**
  * @file weft.h
- * Short jobs, run now: the one header to include, the sum of the topic headers in weft/.
+ * Short jobs, run now: the one header to include. It includes the topic headers in weft/.
  *
  * A pool of worker threads, tasks whose payload is stored in the queue itself, and groups to wait for them.
  *

@@ -1,6 +1,6 @@
 /**
  * @file weft/base.h
- * The version, how functions are exported, and what they return. Part of weft.h, which is what to include.
+ * The version, how functions are exported, and what they return. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -23,7 +23,7 @@
 #else
 #define WEFT_API __attribute__((visibility("default")))
 #endif
-#if defined(WEFT_PREFIX) /* what the functions' names begin with: see there */
+#if defined(WEFT_PREFIX) /* prefix of the functions' names: see weft_prefix.h */
 #include <weft_prefix.h>
 #endif
 /** @endcond */
@@ -58,15 +58,15 @@ enum weft_error {
 };
 
 /**
- * Gives the text of a code.
+ * Returns the text of a code.
  * @param error a WEFT_* code, or any other number
- * @return the text, in static storage; a fixed one for an unknown number; never NULL
+ * @return the text, in static storage; a fixed text for an unknown number; never NULL
  * @threads Any thread, signal handlers too.
  */
 WEFT_API const char *weft_strerror(int error);
 
 /**
- * Gives the version of the library, which may be another than the header's.
+ * Returns the version of the library, which may differ from the header's.
  * @return "major.minor.patch", in static storage
  * @threads Any thread, signal handlers too.
  */

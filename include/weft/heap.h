@@ -1,6 +1,6 @@
 /**
  * @file weft/heap.h
- * The heap, and private heaps. Part of weft.h, which is what to include.
+ * The heap, and private heaps. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -15,9 +15,9 @@ extern "C" {
 
 /* ---- the heap -----------------------------------------------------------------------------------------------------
  *
- * Memory for payloads, frames and graphs, allocated on one thread and freed on any other. "Any thread" includes destructors of
- * thread-local data and a child of fork here. No function sets errno or reads the environment. Free these blocks with
- * weft_free, never with free(), and never pass a block of malloc() to weft_free. */
+ * Memory for payloads, frames and graphs. A block may be allocated on one thread and freed on any other. Here "any
+ * thread" includes destructors of thread-local data and a child of fork. No function sets errno or reads the
+ * environment. Free these blocks with weft_free, never with free(), and never pass a block of malloc() to weft_free. */
 
 /**
  * Allocates memory, which is not initialised.
@@ -81,8 +81,8 @@ WEFT_API void weft_free_sized(void *p, size_t size);
 WEFT_API size_t weft_usable_size(const void *p);
 
 /**
- * Gives every page that holds no block back to the system, at once: of the caller's cache, every thread's empty slabs and
- * the depot. Other threads' caches are bounded and remain. May take milliseconds.
+ * Gives every page that holds no block back to the system at once: pages of the caller's cache, of every thread's empty
+ * slabs and of the depot. The caches of other threads are bounded and remain. May take milliseconds.
  * @return bytes given back
  * @threads Any thread.
  */
@@ -90,8 +90,8 @@ WEFT_API size_t weft_trim(void);
 
 /* ---- private heaps ------------------------------------------------------------------------------------------------ */
 
-/** A private heap, for example for a frame, a request or a parse: all its blocks are freed together. Opaque. Only one thread at
- * a time may call functions that name the heap; any thread may use and free its blocks. */
+/** A private heap, for example for a frame, a request or a parse: all its blocks are freed together. Opaque. Only one
+ * thread at a time may call functions that name the heap; any thread may use and free its blocks. */
 typedef struct weft_arena weft_arena;
 
 /**
@@ -115,9 +115,9 @@ WEFT_API int weft_arena_create(weft_arena **heap);
 WEFT_API void *weft_arena_alloc(weft_arena *heap, size_t size);
 
 /**
- * Frees a block of a private heap, whose next allocation may reuse it. weft_free does the same from any thread, but the
- * heap reuses such a block only when it needs memory. weft_free_sized must not be used. If weft_realloc has to move a
- * block, it moves it out of the heap. Only checked mode detects that p is not the beginning of a live block.
+ * Frees a block of a private heap; the heap's next allocation may reuse it. weft_free does the same from any thread,
+ * but the heap reuses such a block only when it needs memory. weft_free_sized must not be used. If weft_realloc has to
+ * move a block, it moves it out of the heap. Only checked mode detects that p is not the beginning of a live block.
  * @param heap the heap
  * @param p the block; NULL: nothing happens
  * @retval WEFT_OK freed
@@ -142,31 +142,32 @@ WEFT_API int weft_arena_destroy(weft_arena **heap);
 /**
  * How the heap works, for experiments and special needs. A field that is zero has its default.
  *
- * With `checks` the process aborts, with a line on standard error, for a block that is freed twice, was never the
- * heap's, is freed with another size than it has, or was written past its end or after its free. A write past the end
- * is seen when the block is freed, resized or asked for its size. A write after the free is seen when the block leaves
- * the quarantine: its thread's last 4096 freed blocks, or 4 MiB of them, without those over 1 MiB and those of private
- * heaps. weft_usable_size is then what was asked for.
+ * With `checks` the process aborts, with a line on standard error, if a block is freed twice, was never the heap's, is
+ * freed with the wrong size, or was written past its end or after its free. A write past the end is detected when the
+ * block is freed, resized or passed to weft_usable_size. A write after the free is detected when the block leaves the
+ * quarantine: its thread's last 4096 freed blocks, or 4 MiB of them, without those over 1 MiB and those of private
+ * heaps. weft_usable_size then returns the size that was requested.
  *
- * WEFT_HEAP_SECURE finds the same, and is for programs that work with what strangers send. Blocks lie at random places of their
- * slabs, and slabs of their segments; memory that nobody may touch stands around each slab and each block over 32 KiB; what
- * follows a block is a secret of the process; of 1024 freed blocks or 1 MiB in each thread's quarantine a random one leaves. A freed
- * block over 32 KiB may not be touched while it waits there. docs/howto/malloc.md says what it costs.
+ * WEFT_HEAP_SECURE detects the same, and is for programs that process untrusted input. Blocks lie at random places in
+ * their slabs, and slabs in their segments. Guard pages surround each slab and each block over 32 KiB. The bytes behind
+ * a block hold a secret of the process. Each thread's quarantine holds 1024 freed blocks or 1 MiB of them, and a random
+ * one leaves it. A freed block over 32 KiB is inaccessible while it waits there. docs/howto/malloc.md says what this
+ * costs.
  */
 typedef struct weft_heap_config {
     size_t struct_size; /**< sizeof(weft_heap_config), as in weft_config */
     int32_t
-        pool_capacity; /**< ready slabs kept for each thread and class; 0: adaptive; WEFT_HEAP_POOL_NONE: none, searched for */
+        pool_capacity; /**< ready slabs kept for each thread and class; 0: adaptive; WEFT_HEAP_POOL_NONE: none, refills search */
     int32_t pool_prefill;  /**< slabs made ready at once when none is; 0: adaptive */
     uint32_t remote;       /**< enum weft_heap_remote */
     int64_t decay_ms;      /**< empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
     uint32_t purge_thread; /**< 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
-    uint32_t checks;       /**< enum weft_heap_checks: from now on, until the process ends */
+    uint32_t checks;       /**< enum weft_heap_checks: in force from now until the process ends */
 } weft_heap_config;
 
 /** How blocks are checked. */
 enum weft_heap_checks {
-    WEFT_HEAP_PLAIN = 0,   /**< as far as it costs next to nothing */
+    WEFT_HEAP_PLAIN = 0,   /**< only what costs next to nothing */
     WEFT_HEAP_CHECKED = 1, /**< every block; for debugging, slow */
     WEFT_HEAP_SECURE = 2   /**< every block, and the heap is hard to attack */
 };
@@ -181,17 +182,17 @@ enum weft_heap_remote {
 };
 
 /**
- * Configures the heap for the whole process, from each thread's next refill on. The purge thread ends, and is joined,
- * with the first call that does not ask for it, or with the process or the library; a child of fork has none until it
- * asks.
+ * Configures the heap for the whole process, from each thread's next refill on. The purge thread is ended and joined by
+ * the first call that does not ask for it, or when the process ends or the library is unloaded. A child of fork has
+ * none until it asks for one.
  * @param config how
  * @retval WEFT_OK done
  * @retval WEFT_EINVAL config is NULL, a number is out of range, or a field that this version does not know is not zero;
  *     nothing changed, as with the codes below
- * @retval WEFT_EBUSY checks are to begin, and another thread has allocated already or there is a private heap; or they
- *     are to end or to be others; or another thread is in this call just now
+ * @retval WEFT_EBUSY checks were to begin, but another thread has allocated already or a private heap exists; or checks
+ *     were to end or to change; or another thread is in this call
  * @retval WEFT_ENOMEM no memory for the checks
- * @retval WEFT_EAGAIN no purge thread to be had
+ * @retval WEFT_EAGAIN the purge thread could not be started
  * @threads Any thread.
  */
 WEFT_API int weft_heap_configure(const weft_heap_config *config);
@@ -224,17 +225,17 @@ typedef struct weft_heap_counts {
     uint64_t remote_free_count;   /**< blocks sent home to another thread's slab */
     uint64_t remote_send_count;   /**< messages in which they went */
     uint64_t purge_count;         /**< times pages were given back to the system */
-    uint64_t page_fault_count;    /**< of the whole process */
+    uint64_t page_fault_count;    /**< page faults of the whole process */
     uint64_t mapped_bytes;        /**< address space */
-    uint64_t resident_bytes;      /**< of it, held in memory now */
+    uint64_t resident_bytes;      /**< the part of it that is in memory now */
     uint64_t live_bytes;          /**< in blocks handed out and not taken back, rounded up to their classes */
     uint32_t heap_count;          /**< heaps ever made, of threads and private ones; those that ended are used again */
     uint32_t classes;             /**< size classes */
-    uint64_t find_timed_count;    /**< slabs whose finding was timed, those of another refill in 16 */
+    uint64_t find_timed_count;    /**< slabs whose search was timed: those of a different refill in 16 */
     uint64_t find_ns;             /**< what that took together */
-    uint64_t reuse_count;         /**< blocks over 3.9 MiB in memory that one freed before had */
-    uint64_t kept_bytes;          /**< kept for such now: at most 64 MiB, or a quarter of what live ones hold */
-    uint64_t from_overflow_count; /**< refills served without a slab, by what the cache had no room for before */
+    uint64_t reuse_count;         /**< blocks over 3.9 MiB that reused the memory of a freed one */
+    uint64_t kept_bytes;          /**< kept for such reuse now: at most 64 MiB, or a quarter of what live ones hold */
+    uint64_t from_overflow_count; /**< refills served without a slab, by blocks that had overflowed from the cache */
 } weft_heap_counts;
 
 /**
@@ -248,9 +249,9 @@ WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
 /**
  * Reads the counts of one size class.
- * @param index 0 to before weft_heap_counts.classes
+ * @param index less than weft_heap_counts.classes
  * @param block_size set to the bytes of its blocks
- * @param counts filled up to its struct_size; 0 for what has no class
+ * @param counts filled up to its struct_size; counts that no class has are 0
  * @retval WEFT_OK filled
  * @retval WEFT_EINVAL a pointer is NULL, the struct_size is invalid, or there is no such class
  * @threads Any thread.
@@ -260,8 +261,8 @@ WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap
 /**
  * Writes the counts, the share of operations that refill, and each class in use as one JSON object, in the manner of
  * snprintf.
- * @param text where to; may be NULL when size is 0
- * @param size bytes there are, the ending zero included
+ * @param text where to write; may be NULL when size is 0
+ * @param size bytes available there, including the terminating zero
  * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: text is NULL and size is not 0
  * @threads Any thread.
  */
@@ -270,9 +271,9 @@ WEFT_API int weft_heap_stats_json(char *text, size_t size);
 /** A piece of the heap: a slab of blocks of one size, or one large block. */
 typedef struct weft_heap_area {
     const void *start;  /**< its first byte */
-    size_t size;        /**< bytes, without what was never used of its address space */
+    size_t size;        /**< bytes, without address space that was never used */
     size_t block_size;  /**< bytes of each block */
-    size_t blocks;      /**< that fit */
+    size_t blocks;      /**< blocks that fit */
     size_t blocks_used; /**< handed out, or in some thread's cache */
 } weft_heap_area;
 
@@ -287,19 +288,19 @@ WEFT_API int weft_heap_walk(int (*visit)(const weft_heap_area *area, void *conte
 
 /* ---- who holds it -------------------------------------------------------------------------------------------------
  *
- * A profile of the heap by samples: which calls allocated what lives, and what was allocated altogether. Of each interval_bytes that
- * are allocated one byte is looked at on average, by chance, and the block that has it is a sample: where it was allocated is
- * noted. The sums are estimates without bias; docs/howto/heap-profile.md says how far off they may be. Blocks of private heaps are
- * no samples, but for those over 256 KiB. */
+ * A sampled profile of the heap: which calls allocated the blocks that are live, and which calls allocated how much
+ * altogether. On average, one byte in interval_bytes is chosen at random. The block that contains it becomes a sample:
+ * weft records where it was allocated. The sums are unbiased estimates; docs/howto/heap-profile.md says how far off
+ * they may be. Blocks of private heaps are not sampled, except those over 256 KiB. */
 
 /** How samples are taken. A field that is zero has its default. */
 typedef struct weft_heap_profile_config {
     size_t struct_size;      /**< sizeof(weft_heap_profile_config), as in weft_config */
     uint64_t interval_bytes; /**< allocated between samples on average; 0: 524288 */
-    uint64_t seed;           /**< of the chance, for runs that are to be alike; 0: another one each time */
+    uint64_t seed;           /**< of the random choice, for repeatable runs; 0: a different one each time */
 } weft_heap_profile_config;
 
-/** What a profile is written as. */
+/** The form in which a profile is written. */
 enum weft_heap_profile_form {
     WEFT_HEAP_PROFILE_PPROF = 0,  /**< pprof's protocol buffer, not compressed: live and allocated blocks and bytes */
     WEFT_HEAP_PROFILE_FOLDED = 1, /**< a line for each stack that holds live bytes: names and bytes */
@@ -307,20 +308,20 @@ enum weft_heap_profile_form {
 };
 
 /**
- * Samples allocations of the whole process from now on, or changes how. Not with `checks`. What a thread's cache of a size
- * holds is handed out first, and is not sampled.
- * @param config how; NULL: by the defaults
- * @retval WEFT_OK it does
+ * Samples allocations of the whole process from now on, or changes how. Excludes `checks`. Blocks that a thread's cache
+ * already holds are handed out first, and are not sampled.
+ * @param config how; NULL: the defaults
+ * @retval WEFT_OK sampling
  * @retval WEFT_EINVAL a number is out of range, or a field that this version does not know is not zero
- * @retval WEFT_EBUSY every block is checked; checks cannot begin any more either once this has returned WEFT_OK
+ * @retval WEFT_EBUSY every block is checked. In turn, checks cannot begin once this has returned WEFT_OK
  * @retval WEFT_ENOMEM no memory
- * @retval WEFT_EFORK a thread was changing the profile when this child of fork was made: it has none
+ * @retval WEFT_EFORK a thread was changing the profile when this child was forked: the child has no profile
  * @threads Any thread.
  */
 WEFT_API int weft_heap_profile_start(const weft_heap_profile_config *config);
 
 /**
- * Takes no more samples. The profile stays, and goes on to follow which of its samples are freed.
+ * Takes no more samples. The profile remains, and still notes which of its samples are freed.
  * @retval WEFT_OK done
  * @retval WEFT_EINVAL no profile was ever started
  * @threads Any thread.
@@ -328,13 +329,14 @@ WEFT_API int weft_heap_profile_start(const weft_heap_profile_config *config);
 WEFT_API int weft_heap_profile_stop(void);
 
 /**
- * Writes the profile of all samples so far. Neither allocates nor locks. Names of functions are read from the files of
- * program and libraries, which takes some ms each; pprof finds them itself.
+ * Writes the profile of all samples so far. Takes no lock, and no memory from the heap. For the folded forms, it reads
+ * the names of functions from the files of the program and its libraries, which takes some ms for each name; pprof
+ * finds them itself.
  * @param fd a file descriptor to write to
  * @param form enum weft_heap_profile_form
  * @retval WEFT_OK written
- * @retval WEFT_EINVAL there is no such form, no profile was ever started, or the descriptor takes not all of it
- * @retval WEFT_ENOMEM no memory to put it in order
+ * @retval WEFT_EINVAL there is no such form, no profile was ever started, or the descriptor does not accept all of it
+ * @retval WEFT_ENOMEM no memory to sort it
  * @threads Any thread, signal handlers too.
  */
 WEFT_API int weft_heap_profile_write(int fd, uint32_t form);

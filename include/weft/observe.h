@@ -1,6 +1,6 @@
 /**
  * @file weft/observe.h
- * What a pool does: counters, timeline, watchdog. Part of weft.h, which is what to include.
+ * What a pool does: counters, timeline, watchdog. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---- counters ----------------------------------------------------------------------------------------------------- */
 
-/** Buckets of a histogram of wake-ups: bucket i counts those that took from 2^i to 2^(i+1) ns, the last one all longer ones. */
+/** Buckets of a histogram of wake-ups: bucket i counts those of 2^i to 2^(i+1) ns, the last one also all longer ones. */
 #define WEFT_WAKE_BUCKETS 32
 
 /** Sums over all threads since the pool was created. Counted without synchronisation: exact when the pool is quiet. */
@@ -92,7 +92,7 @@ typedef struct weft_worker_counts {
 /**
  * Reads one thread's share. When an outside thread ends, the next one takes over its index and continues its counts.
  * @param pool the pool
- * @param index 0 to before weft_stats.threads
+ * @param index less than weft_stats.threads
  * @param counts filled up to its struct_size
  * @retval WEFT_OK filled
  * @retval WEFT_EINVAL pool or counts is NULL, the struct_size is invalid, or there is no such index
@@ -103,9 +103,10 @@ WEFT_API int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worke
 /**
  * Writes the sums and every thread's share as one JSON object, in the manner of snprintf. Allocates nothing.
  * @param pool the pool
- * @param text where to; may be NULL when size is 0
- * @param size bytes there are, the ending zero included
- * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: pool is NULL, or text is NULL and size is not 0
+ * @param text where to write; may be NULL when size is 0
+ * @param size bytes available there, including the terminating zero
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: pool is NULL, or text is NULL and
+ *     size is not 0
  * @threads Any thread.
  */
 WEFT_API int weft_pool_stats_json(const weft_pool *pool, char *text, size_t size);
@@ -131,7 +132,7 @@ enum weft_sleep {
 /** What waking costs on this machine, measured on the pool's own recent wake-ups. 0: not known yet. */
 typedef struct weft_wake_costs {
     size_t struct_size;                  /**< set by the caller to sizeof(weft_wake_costs) */
-    uint64_t send_ns;                    /**< time that waking another thread takes the waker */
+    uint64_t send_ns;                    /**< time that the waker spends on waking another thread */
     uint64_t run_ns[WEFT_SLEEP_CLASSES]; /**< time until the woken thread runs on another CPU, by how long it slept */
     uint64_t run_here_ns;                /**< time until the woken thread runs on the waker's own CPU */
     uint64_t spin_ns;                    /**< how long threads spin now before they sleep: weft_config.spin_ns */
@@ -151,7 +152,7 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 
 /**
  * Starts recording, for each thread of the pool, what it runs and when it sleeps: tasks, forked calls that it took from
- * others, loops, claims of several tasks and of others' tasks, sleeps, wake-ups, waits and submissions (in a quick
+ * others, loops, claims of several tasks and of others' tasks, sleeps, wake-ups, waits and submissions (in quick
  * succession, one event stands for several). Each thread keeps its newest weft_config.trace_events events, 32 bytes
  * each. The memory is allocated at a thread's first event and freed with the pool. If a recording was on, what it has
  * recorded is discarded. Tasks that already run are not recorded. With weft_config.trace, or WEFT_TRACE=file and
@@ -177,14 +178,14 @@ WEFT_API int weft_trace_stop(weft_pool *pool);
 /**
  * Writes the recording as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on CLOCK_MONOTONIC.
  * Functions have their symbol's name, static ones too, or file+offset. "otherData".dropped is the number of events that
- * newer ones have overwritten. May be called while recording. Until it returns it takes memory of the system: some 64
- * bytes for each wake-up and submission that is recorded, 128 for each sleep and 256 for each task. Without that the file
- * has no arrows and no counters.
+ * newer ones have overwritten. May be called while recording. While it runs, it uses memory from the system: some 64
+ * bytes for each recorded wake-up and submission, 128 for each sleep and 256 for each task. Without that memory the
+ * file has no arrows and no counters.
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written
  * @retval WEFT_EINVAL pool is NULL, or the descriptor cannot be written to
- * @threads Any thread, several at once, too.
+ * @threads Any thread, also several at once.
  */
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
 
@@ -194,7 +195,7 @@ WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
  * @param path the file, which is replaced
  * @retval WEFT_OK written
  * @retval WEFT_EINVAL pool or path is NULL, or the file cannot be written
- * @threads Any thread, several at once, too.
+ * @threads Any thread, also several at once.
  */
 WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
 

@@ -1,6 +1,6 @@
 /**
  * @file weft/pattern.h
- * Loops, graphs, fork and join. Part of weft.h, which is what to include.
+ * Loops, graphs, fork and join. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -15,8 +15,8 @@ extern "C" {
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
-/** The indices from `begin` up to, but not including, `end`: {0, n, 0}; in C also {.end = n}. Compilers warn about {0, n} with
- * -Wextra. */
+/** The indices from `begin` up to, but not including, `end`: {0, n, 0}; in C also {.end = n}. With -Wextra,
+ * compilers warn about {0, n}. */
 typedef struct weft_range {
     size_t begin; /**< the first index */
     size_t end;   /**< the first index beyond */
@@ -36,12 +36,12 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
 
 /**
  * Calls the body for pieces of the range that cover it exactly, on the calling thread and on idle workers. Returns when
- * all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs to the
- * group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for another.
- * In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with WEFT_POOL_NO_HELP, if an
- * outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if the pool is also ordered, it
- * does so after the tasks that the thread has queued before. Without memory for a loop, one call of the body gets the whole
- * range.
+ * all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs to
+ * the group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for
+ * another. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with
+ * WEFT_POOL_NO_HELP, if an outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if
+ * the pool is also ordered, it does so after the tasks that the thread has queued before. If there is no memory for the
+ * loop, one call of the body gets the whole range.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them
@@ -121,9 +121,9 @@ typedef struct weft_reduction {
 } weft_reduction;
 
 /**
- * Reduces the range to one value. The range is cut into leaves of range.grain indices (0: so many that there are at most
- * 256 leaves); the last leaf may have fewer. The leaves' values are combined in pairs, then pairs of pairs, and so on, in
- * order. So the range alone determines which operands are combined: the result has the same bits for any number of
+ * Reduces the range to one value. The range is cut into leaves of range.grain indices (0: enough that there are at most
+ * 256 leaves); the last leaf may have fewer. The leaves' values are combined in pairs, then pairs of pairs, and so on,
+ * in order. So the range alone determines which operands are combined: the result has the same bits for any number of
  * workers, also in floating point. May allocate if size is over 16.
  * @param pool as in weft_for
  * @param range the indices
@@ -145,11 +145,11 @@ typedef struct weft_order {
 } weft_order;
 
 /**
- * Sorts items; those that compare equal keep their order. Makes little more than count * log2(count) comparisons at most.
- * The result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
- * once, possibly with copies of the items, and not after the return. If the order contradicts itself, items may be
- * duplicated or lost, but no other memory is touched. Allocates a little more than count * size bytes if that is over
- * 2048.
+ * Sorts items; those that compare equal keep their order. Makes at most little more than count * log2(count)
+ * comparisons. The result is the same for any number of workers. `compare` is called on the calling thread and on
+ * workers, several at once, possibly with copies of the items, and never after the return. If the order contradicts
+ * itself, items may be duplicated or lost, but no other memory is touched. Allocates a little more than count * size
+ * bytes if that is over 2048.
  * @param pool as in weft_for
  * @param items an array of `count` items; may be NULL if count is 0
  * @param count how many
@@ -237,7 +237,7 @@ WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node afte
  * Makes the graph ready to run. Must be called again after nodes or edges were added. After an error the graph is not
  * ready; it can be changed and built again.
  * @param graph the graph
- * @param on_cycle on WEFT_ECYCLE set to a node of a cycle: of its nodes the one that was added first; may be NULL
+ * @param on_cycle on WEFT_ECYCLE, set to the node of a cycle that was added first; may be NULL
  * @retval WEFT_OK ready
  * @retval WEFT_ECYCLE edges form a cycle
  * @retval WEFT_EINVAL graph is NULL
@@ -491,8 +491,8 @@ static inline __attribute__((always_inline)) weft_fork_slot *weft_fork_slot_push
     return weft_fork_slot_ask(here);
 }
 
-/* 0: the caller must run the call itself; the argument is in the payload. Otherwise it calls weft_fork_join_slow; if that returns
- * 1, the call has been run, and the result is in the payload. */
+/* 0: the caller must run the call itself; the argument is in the payload. Otherwise it calls weft_fork_join_slow; if
+ * that returns 1, the call has been run, and the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_slot *here) {
     WEFT_FORK_EXPECT(1, WEFT_FORK_IS_LAST(here) || (weft_load_rlx(&here->fn) && !weft_load_rlx(&here[1].fn)));
     weft_store_rlx(&here->fn, WEFT_NULL);

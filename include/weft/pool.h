@@ -1,6 +1,6 @@
 /**
  * @file weft/pool.h
- * Pools: configuration, life, the process's own pool. Part of weft.h, which is what to include.
+ * Pools: configuration, life, the process's own pool. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -25,7 +25,7 @@ typedef struct weft_worker weft_worker; /**< a thread's seat in one pool; opaque
  * @param payload the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
  *     submitted with payload NULL
  * @param self the worker that runs the task
- * @return 0, or an error that the group's wait reports; use positive numbers, for weft's own are negative
+ * @return 0, or an error that the group's wait reports; use positive numbers: weft's own are negative
  */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
@@ -54,12 +54,12 @@ enum weft_full {
 /** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
  * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-/** Only the pool's own threads run tasks: a thread from outside that waits runs none, unless it does so inside a task and no spare is
- * left (weft_group_wait_until). */
+/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task and no
+ * spare is left (weft_group_wait_until). */
 #define WEFT_POOL_NO_HELP 2u
-/** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
- * own CPU although another one was free takes that CPU out of its affinity for a while when it sleeps. Tasks always see
- * the whole affinity. */
+/** Workers do not change their affinity. Without this flag, a worker that was woken on its waker's CPU although another
+ * CPU was free, and whose tasks take under 200 us, removes that CPU from its affinity for a while when it sleeps. Tasks
+ * always see the whole affinity. */
 #define WEFT_POOL_NO_PLACING 4u
 #define WEFT_POOL_BIND 8u /**< worker i runs only on the i-th of the pool's CPUs, modulo their number; spares use all */
 /** Locks the pool's memory and the whole stacks of its workers and spares (stack_size) into RAM from the beginning, and
@@ -115,8 +115,9 @@ typedef struct weft_config {
     /** A thread of its own reports tasks that run longer than this, and again after 2, 4 and 8 times as long; 0: none. */
     uint64_t watchdog_ns;
     void (*watchdog)(const weft_stuck *stuck, void *context); /**< called for each report, on that thread; NULL: to stderr */
-    /** How much of its time each worker may spend awake ahead of work that recurs, or that weft_pool_expect announced; percent,
-     * at most 100. 0: 12, or none if spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. Always none on one CPU. */
+    /** How much of its time each worker may spend awake ahead of work that recurs, or that weft_pool_expect announced;
+     * percent, at most 100. 0: 12, or none if spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. Always none on one
+     * CPU. */
     int32_t expect_percent;
     uint32_t background_max; /**< most tasks of WEFT_GROUP_BACKGROUND groups that run at once; 0: half the workers, or 1 */
     /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for lack of
@@ -129,29 +130,30 @@ typedef struct weft_config {
     uint32_t priority; /**< for WEFT_POLICY_FIFO and WEFT_POLICY_RR: 1 to 99; else 0 */
     uint64_t
         runtime_ns; /**< for WEFT_POLICY_DEADLINE, of each worker: runtime <= deadline <= period. The kernel admits such a
-                              thread only if it may use all CPUs: so the policy excludes `cpus` and WEFT_POOL_BIND, and
+                              thread only if it may use all CPUs. So the policy excludes `cpus` and WEFT_POOL_BIND, and
                               implies WEFT_POOL_NO_PLACING */
     uint64_t deadline_ns; /**< for WEFT_POLICY_DEADLINE; 0: the period */
     uint64_t period_ns;   /**< for WEFT_POLICY_DEADLINE */
     const char *refused; /**< filled by weft_pool_config: what the system refused at the start, or NULL; create ignores it */
-    /** Time slice of workers and spares, 100000 to 100000000. A thread that wakes with a short slice gets the CPU from another
-     * program's busy thread at once. 0: chosen by how long tasks take, never longer than the creator's. WEFT_SLICE_NONE: not
-     * changed; nor is it with a policy other than WEFT_POLICY_INHERIT. Tasks of WEFT_GROUP_BACKGROUND run with a long slice.
-     * Threads and processes that tasks create inherit it. Linux before 6.12 has no such slices: weft_pool_real_time reports
-     * that. */
+    /** Time slice of workers and spares, 100000 to 100000000. A thread that wakes with a short slice gets the CPU from
+     * another program's busy thread at once. 0: chosen by how long tasks take, never longer than the creator's.
+     * WEFT_SLICE_NONE: not changed; nor is it with a policy other than WEFT_POLICY_INHERIT. Tasks of
+     * WEFT_GROUP_BACKGROUND run with a long slice. Threads and processes that tasks create inherit it. Linux before
+     * 6.12 has no such slices: weft_pool_real_time reports that. */
     int64_t slice_ns;
-    /** If not 0, weft_pool_dump and the watchdog show the stack of each thread that runs a task. Each such thread gets a SIGPROF
-     * and has so long to answer; system calls that no signal restarts (nanosleep, poll) return EINTR to the task. The program's
-     * own handler of SIGPROF still gets its own signals. Needs glibc 2.35; elsewhere the dump says that there are no stacks. */
+    /** If not 0, weft_pool_dump and the watchdog show the stack of each thread that runs a task. Each such thread gets
+     * a SIGPROF and has this long to answer. System calls that are not restarted after a signal (nanosleep, poll)
+     * return EINTR to the task. The program's own handler of SIGPROF still gets its own signals. Needs glibc 2.35;
+     * elsewhere the dump says that there are no stacks. */
     uint64_t stack_wait_ns;
-    /** A directory that exists, for `weft top`: a thread of the pool writes its counters to the file weft-PROCESS-POOL.json there,
-     * four times a second, and removes the file when the pool ends. NULL: no file. */
+    /** An existing directory, for `weft top`. A thread of the pool writes the counters to the file
+     * weft-PROCESS-POOL.json there four times a second, and removes the file when the pool ends. NULL: no file. */
     const char *top;
 } weft_config;
 
 /**
  * Sets every field to its default, and struct_size to the size that the caller was compiled with.
- * @param config what is set
+ * @param config the configuration to set
  * @retval WEFT_OK it is
  * @retval WEFT_EINVAL config is NULL
  * @threads Any thread.
@@ -168,28 +170,28 @@ static inline int weft_config_init(weft_config *config) {
  * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_TOP, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS,
  * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10",
  * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
- * @param config what is changed; its strings then point into the environment
+ * @param config the configuration to change; its strings then point into the environment
  * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before
- * @threads Any thread, while no other changes the environment.
+ * @threads Any thread, while no other thread changes the environment.
  */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /**
  * Names the field or variable that makes weft_pool_create or weft_config_from_env return WEFT_EINVAL. It does not check
- * whether files can be written and CPUs exist.
+ * whether files can be written or CPUs exist.
  * @param config the configuration; NULL: the defaults
  * @return the first field that is wrong ("stack_size"); if none is, the first wrong environment variable
  *     ("WEFT_CPUS"); in static storage; NULL when nothing is wrong
- * @threads Any thread, while no other changes the environment.
+ * @threads Any thread, while no other thread changes the environment.
  */
 WEFT_API const char *weft_config_wrong(const weft_config *config);
 
 /**
  * Writes a configuration as text on one line, "workers=2 spares=2 ...", in the manner of snprintf.
  * @param config the configuration
- * @param text where to; may be NULL when size is 0
- * @param size bytes there are, the ending zero included
+ * @param text where to write; may be NULL when size is 0
+ * @param size bytes available there, including the terminating zero
  * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: config is NULL, or text is
  *     NULL and size is not 0
  * @threads Any thread.
@@ -207,8 +209,8 @@ WEFT_API unsigned weft_cpu_count(void);
 /**
  * Creates a pool and starts its workers. Blocks until every worker has run its start hook. If the system can start only
  * some of the threads, the pool runs with those: weft_pool_workers returns their number. Workers and spares block all
- * signals but those of faults and SIGPROF, and children that a task starts inherit that; a start hook may set another mask
- * (pthread_sigmask).
+ * signals except those of faults and SIGPROF. Children that a task starts inherit that mask; a start hook may set
+ * another mask (pthread_sigmask).
  * @param pool set to the pool, which the caller owns and ends with weft_pool_destroy or weft_pool_abort; set to NULL on
  *     error
  * @param config how; NULL: the defaults
@@ -324,10 +326,10 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
 WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
 
 /**
- * Announces that work for so many workers will come at that moment. These workers wake up shortly before, by their own
- * timers, and look for work until 200 us after it if they have nothing else to do. The call itself wakes sleeping
- * workers briefly, so call it when time does not matter. There is one announced moment at a time: the next call replaces
- * it. Bursts that recur need no announcement: workers learn them.
+ * Announces that work for that many workers will come at that moment. These workers wake up shortly before it, by their
+ * own timers, and look for work until 200 us after it if they have nothing else to do. The call itself wakes sleeping
+ * workers briefly, so call it when time does not matter. There is one announced moment at a time: the next call
+ * replaces it. Bursts that recur need no announcement: workers learn them.
  * @param pool the pool
  * @param workers how many
  * @param when_ns on CLOCK_MONOTONIC; 0 withdraws the announcement; a moment that has passed is ignored

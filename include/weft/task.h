@@ -1,6 +1,6 @@
 /**
  * @file weft/task.h
- * Tasks, groups and waits. Part of weft.h, which is what to include.
+ * Tasks, groups and waits. Part of weft.h; include that one.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -23,7 +23,7 @@ extern "C" {
  * that has tasks.
  */
 typedef struct weft_group {
-    uint64_t id;    /**< weft's */
+    uint64_t id;    /**< weft's own */
     uint32_t flags; /**< WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
     uint32_t zero;  /**< must be 0 */
 } weft_group;
@@ -72,7 +72,7 @@ typedef struct weft_group {
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
 /**
- * Queues a task in the group of the task that `self` runs. So that group has not finished until the children and their
+ * Queues a task in the group of the task that `self` runs. That group has not finished until the children and their
  * children have:
  *
  *     int decode(void *payload, weft_worker *self) {
@@ -87,7 +87,7 @@ WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const v
  * @param payload as in weft_submit
  * @param size as in weft_submit
  * @retval WEFT_OK queued
- * @retval WEFT_EINVAL self is NULL or runs no task, or as in weft_submit; the other codes are weft_submit's, too
+ * @retval WEFT_EINVAL self is NULL or runs no task, or as in weft_submit; the other codes as in weft_submit
  * @threads The thread that runs the task of `self`.
  */
 WEFT_API int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size);
@@ -118,7 +118,7 @@ typedef struct weft_after {
  * @retval WEFT_EDEADLK nothing queued: the groups are the same, or groups.after cannot finish before groups.group has,
  *     because of other continuations or a task that sleeps in a wait. If a task of groups.after waits for groups.group,
  *     that wait and this call conflict: whichever comes later returns this code
- * @retval WEFT_EINVAL as in weft_submit; the other codes are weft_submit's, too
+ * @retval WEFT_EINVAL as in weft_submit; the other codes as in weft_submit
  * @threads Any thread.
  */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
@@ -139,22 +139,22 @@ typedef struct weft_object {
  * @param type how the object is moved, run and destroyed; need not outlive the call
  * @param object passed to `move`
  * @retval WEFT_OK queued
- * @retval WEFT_EINVAL type, its run or object is NULL, its size is too large, or as in weft_submit; the other codes are
- *     weft_submit's, too
+ * @retval WEFT_EINVAL type, its run or object is NULL, its size is too large, or as in weft_submit; the other codes as
+ *     in weft_submit
  * @threads Any thread.
  */
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
 
 /**
- * Queues a task as weft_submit does, whose payload owns nothing: weft_config.clean is not called for it (a C++ callable
- * of plain bytes).
+ * Queues a task as weft_submit does, with a payload that owns nothing, such as a C++ callable of plain bytes:
+ * weft_config.clean is not called for it.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
  * @param fn as in weft_submit
  * @param payload its bytes are copied
  * @param size at most WEFT_INLINE_MAX
  * @retval WEFT_OK queued
- * @retval WEFT_EINVAL payload is NULL, size is too large, or as in weft_submit; the other codes are weft_submit's, too
+ * @retval WEFT_EINVAL payload is NULL, size is too large, or as in weft_submit; the other codes as in weft_submit
  * @threads Any thread.
  */
 WEFT_API int weft_submit_plain(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
@@ -167,7 +167,7 @@ WEFT_API int weft_submit_plain(weft_pool *pool, weft_group *group, weft_fn fn, c
  * @param type as in weft_submit_object, with `move` NULL
  * @param object its bytes
  * @retval WEFT_OK queued, or it will be
- * @retval WEFT_EINVAL as in weft_submit_object, or `move` is not NULL; the other codes are weft_submit_after's, too
+ * @retval WEFT_EINVAL as in weft_submit_object, or `move` is not NULL; the other codes as in weft_submit_after
  * @threads Any thread.
  */
 WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object);
@@ -180,7 +180,7 @@ WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const 
  * @param fn the function
  * @param payload passed on, not copied
  * @retval WEFT_OK fn has run
- * @retval WEFT_EINVAL as in weft_submit; the other codes are weft_submit's, too; fn has not run
+ * @retval WEFT_EINVAL as in weft_submit; the other codes as in weft_submit; fn has not run
  * @threads Any thread.
  */
 WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload);
@@ -190,15 +190,15 @@ enum weft_help {
     /** Runs tasks of this group, of groups below it and of groups with continuations in either, and helps with the loops and
      * forked calls of these tasks. */
     WEFT_HELP_BELOW = 0,
-    WEFT_HELP_ANY = 1, /**< runs any task of the pool; if tasks wait so, they nest on one stack without a bound */
+    WEFT_HELP_ANY = 1, /**< runs any task of the pool; tasks that wait in this way nest on one stack without bound */
     WEFT_HELP_NONE = 2 /**< runs no task */
 };
 
 /**
  * Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs
- * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED; with WEFT_POOL_NO_HELP only the pool's own threads
- * do, which wait inside their tasks. Several threads may wait.
- * Afterwards the group can be used again. Hold no lock that the group's tasks take: this thread may run them.
+ * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED; with WEFT_POOL_NO_HELP, only the pool's own
+ * threads do, when they wait inside their tasks. Several threads may wait. Afterwards the group can be used again. Hold
+ * no lock that the group's tasks take: this thread may run them.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @return the error of the failed task that was submitted first (with several submitters: the one with the lowest number
@@ -221,14 +221,14 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * Waits as weft_group_wait does, with a choice of help and a deadline. If this thread has begun a task, or a piece of a
  * loop, it finishes that first, so the call may return after the deadline.
  *
- * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered pool) is treated as if it were
- * inside weft_block_begin. If no spare is left, it runs tasks of the group after all, whatever thread it is. In an ordered
- * pool it then runs only tasks that its own thread has submitted, and only while they are next among that thread's tasks:
- * enough for chains, in which each task waits for the one that it has submitted, however long they are. For other waits in
- * tasks an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait returns
- * WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were inside
- * weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such waits go on
- * waiting for it.
+ * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered pool) is treated as if it were inside
+ * weft_block_begin. If no spare is left, it runs tasks of the group after all, whatever thread it is. In an ordered
+ * pool it then runs only tasks that its own thread has submitted, and only while they are next among that thread's
+ * tasks: enough for chains of any length in which each task waits for the one that it has submitted. For other waits in
+ * tasks, an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait
+ * returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
+ * inside weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such
+ * waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
@@ -248,7 +248,8 @@ WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft
  * have submitted, and does not end the group: weft_group_wait does. Hold no lock that the group's tasks take.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @return 1: one task has run; 0: there is none, or the pool is ordered, or NO_HELP and this thread is not its own; or an error, and nothing has run
+ * @return 1: one task has run; 0: no task has run, because there is none, the pool is ordered, or it has
+ *     WEFT_POOL_NO_HELP and this thread is not its own; or an error, and no task has run
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before

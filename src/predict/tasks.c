@@ -65,16 +65,17 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     }
 }
 
-/* Waits TINY_PAUSES pauses at most. If a task lies in the lane and nothing moves, there was nobody to wait for; then the
- * next call looks on the way as well, not only at the end. It does not always do so, because each look takes the feeder's
- * cache line away. */
+/* Waits at most tiny_pauses pauses. If a task lies in the lane and nothing moves, there was nobody to wait for; then the next
+ * call looks on the way as well, not only at the end. It does not always do so, because each look takes the feeder's cache
+ * line away. If tasks came and none is left, the feeder runs its own tasks, as in a wait for each of them: then the number of
+ * pauses grows. */
 void tasks_let_ahead(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     const struct lane *lane = seat->taken;
     uint32_t turn = 0;
-    uint64_t head = 0, backlog = 0;
+    uint64_t first = load_rlx(&lane->head), head = first, backlog = 0;
     bool is_still = false;
-    for (int left = TINY_PAUSES;; left--) {
+    for (uint32_t left = seat->tiny_pauses;; left--) {
         if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || mine->feeder_is_still)) {
             uint64_t head_now = load_rlx(&lane->head), now = lane_backlog(lane);
             is_still = backlog > 0 && now == backlog && head_now == head;
@@ -85,4 +86,8 @@ void tasks_let_ahead(struct weft_worker *seat) {
         find_take_turns(seat, &turn);
     }
     if (backlog > 0) mine->feeder_is_still = is_still;
+    if (is_still || head == first || backlog >= seat->pool->claim_max)
+        seat->tiny_pauses = TINY_PAUSES;
+    else if (backlog == 0 && seat->tiny_pauses < TINY_PAUSES * TINY_GROWN)
+        seat->tiny_pauses *= 2;
 }

@@ -75,8 +75,8 @@ void find_take_turns(const struct weft_worker *seat, uint32_t *turn) {
 }
 
 void find_pause(const struct weft_worker *seat, uint32_t *turn) {
-    int pauses = load_rlx(&seat->pool->tiny) ? TINY_PAUSES : 1;
-    for (int i = 0; i < pauses; i++) {
+    uint32_t pauses = load_rlx(&seat->pool->tiny) ? seat->tiny_pauses : 1;
+    for (uint32_t i = 0; i < pauses; i++) {
         os_pause();
         find_take_turns(seat, turn);
     }
@@ -179,6 +179,7 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
         if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) {
             /* who has in hand what its last task submitted does not pause for another's */
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
+            worker_flush(seat); /* a wait may end by it */
             predict_let_ahead(seat);
         }
         struct lane_want want = want_from(seat, find->lane, priority_is_prompt);

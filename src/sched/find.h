@@ -13,8 +13,9 @@ struct find {
 };
 
 #ifndef TINY_PAUSES
-#define TINY_PAUSES 40 /* that let who submits tiny tasks run ahead */
+#define TINY_PAUSES 40u /* that let who submits tiny tasks run ahead */
 #endif
+#define TINY_GROWN 8u /* they become so many times as many where that thread runs its tasks itself */
 
 /* What may be taken though its thread does not offer it. */
 enum { FORCE_CLAIMS = 1, FORCE_SOURCES = 2 };

@@ -14,6 +14,7 @@
  */
 #include "sched/seat.h"
 
+#include "sched/find.h"
 #include "sched/fit.h"
 
 #include "sched/hooks.h"
@@ -82,6 +83,7 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     seat->counter = counter_number(pool, index);
     seat->lane = &pool->blank;
     seat->searcher_ticks = load_rlx(&pool->spin_ticks);
+    seat->tiny_pauses = TINY_PAUSES;
     store_rel(P1, &pool->seats[index], seat);
     if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
     if (index >= load_rlx(&pool->seats_used)) store_rlx(&pool->seats_used, index + 1);

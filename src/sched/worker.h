@@ -64,6 +64,7 @@ struct weft_worker {
     struct lane_left taken_left;  /* that lane's head, as it left it */
     uint32_t taken_seat;          /* index of that lane's seat */
     uint32_t claims;              /* claims made; every so many is timed */
+    uint32_t tiny_pauses;         /* between two of its looks where tasks are tiny; predict/tasks.c adapts it */
     enum claim_source taken_from; /* source of its last claim */
     enum claim_source help_from;  /* source of the last task that it helped with */
     os_thread thread;
