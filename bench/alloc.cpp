@@ -1,5 +1,5 @@
-// See alloc.hpp. A task is: one malloc or one free in alloc-mixed and alloc-middle, a malloc and its free in the others, a
-// thread in the case short-thread, and a live byte in alloc-memory (alloc_memory.cpp).
+// See alloc.hpp. A task is one malloc or one free in alloc-mixed and alloc-middle; a malloc and its free in the others; a
+// thread in the case short-thread; and a live byte in alloc-memory (alloc_memory.cpp).
 #include "alloc.hpp"
 #include "alloc_memory.hpp"
 #include "alloc_team.hpp"
@@ -12,7 +12,7 @@
 
 namespace {
 
-// What they share: no pool, no jobs, a proof on every thread.
+// What the workloads share: no pool, no jobs, a proof on every thread.
 class Alloc : public Workload {
     Team team;
     AllocSizes range;
@@ -23,7 +23,7 @@ class Alloc : public Workload {
     uint64_t seed() const { return proofs; }
     virtual void timed(unsigned self, uint64_t tasks) = 0;
 
-    // All of them live at once.
+    // All blocks are live at once.
     void make_and_free(void **blocks, size_t count, AllocRandom &random) const {
         for (size_t i = 0; i < count; i++) {
             blocks[i] = alloc_block(range.at(random.next()));
@@ -89,7 +89,7 @@ class Mixed : public Alloc {
     }
 };
 
-// The same few bytes again and again: `depth` blocks, then their frees in the same order.
+// Reuses the same few bytes: allocates `depth` blocks, then frees them in the same order.
 template <unsigned depth> class Hot : public Alloc {
     void timed(unsigned, uint64_t tasks) override {
         void *blocks[depth];
@@ -110,7 +110,7 @@ template <unsigned depth> class Hot : public Alloc {
     explicit Hot(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
-// More than any cache holds: so many blocks live at once, then none, and again.
+// More blocks than any cache holds are live at once, then none, again and again.
 class Burst : public Alloc {
     static constexpr uint64_t burst_blocks = 65536;
 
@@ -152,7 +152,7 @@ class ShortThread : public Alloc {
     explicit ShortThread(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
-// Pointers from one thread to another, in batches, so that the way costs little beside what is measured.
+// Passes pointers from one thread to another, in batches, so that the passing costs little compared with what is measured.
 class Pipe {
     static constexpr size_t capacity = 4096;
     void *slots[capacity];
@@ -163,7 +163,7 @@ class Pipe {
     static constexpr size_t batch = 64;
     bool has_room() const { return tail.load(std::memory_order_relaxed) - head.load(std::memory_order_acquire) < capacity; }
     bool has_batch() const { return tail.load(std::memory_order_acquire) != head.load(std::memory_order_relaxed); }
-    // The next `batch` places; room or a batch is there. `done` passes them on.
+    // The next `batch` places; call these only if there is room or a batch. filled() and emptied() pass the places on.
     size_t filled_so_far() const { return tail.load(std::memory_order_relaxed); }
     size_t emptied_so_far() const { return head.load(std::memory_order_relaxed); }
     void **to_fill() { return slots + filled_so_far() % capacity; }
@@ -172,7 +172,8 @@ class Pipe {
     void emptied() { head.store(emptied_so_far() + batch, std::memory_order_release); }
 };
 
-// Blocks made on one thread and freed on the other. Filled: written whole where they are made, read whole before they are freed.
+// Blocks are made on one thread and freed on the other. With `filled`, the maker writes the whole block and the other thread
+// reads it all before the free.
 class Remote : public Alloc {
     bool both_ways, filled;
     Pipe pipes[2]; // from thread 0, from thread 1
@@ -233,7 +234,7 @@ class Remote : public Alloc {
     }
 
     void timed(unsigned self, uint64_t tasks) override {
-        uint64_t batches = tasks * 2 / Pipe::batch; // of the round: tasks is this thread's half of them
+        uint64_t batches = tasks * 2 / Pipe::batch; // of the whole round: `tasks` is this thread's half
         try {
             if (both_ways)
                 exchange(self, batches / 2, batches / 2);

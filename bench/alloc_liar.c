@@ -1,4 +1,4 @@
-/* alloc_liar.so, for the test of the race: an allocator that hands a block of 48 bytes out twice now and then. */
+/* alloc_liar.so, for the test of the race: an allocator that sometimes hands out a block of 48 bytes twice. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// See alloc_memory.hpp. The blocks themselves hold the lists they are in, so that nothing but blocks is measured.
+// See alloc_memory.hpp. The lists are kept in the blocks themselves, so that nothing but blocks is measured.
 #include "alloc_memory.hpp"
 #include "alloc_team.hpp"
 
@@ -45,8 +45,8 @@ struct List {
     }
 };
 
-// Of no file: the pages of the program's own code come when it is run, whoever allocates. Exact: the counters in
-// /proc/self/status lag behind by what threads have not told them yet.
+// Counts only pages of no file: pages of the program's own code come when it runs, whatever the allocator. The value is
+// exact; the counters in /proc/self/status lag behind by what threads have not reported yet.
 uint64_t resident_exact() {
     std::ifstream file("/proc/self/smaps_rollup");
     for (std::string line; std::getline(file, line);) {
@@ -93,12 +93,12 @@ class Tiny : public Memory {
     Tiny() : Memory({8, 64}) {}
 };
 
-// A window of live blocks: this thread allocates the newest, another frees the oldest, for as long as sixteen windows.
+// A window of live blocks: this thread allocates the newest, another frees the oldest, until sixteen windows have passed.
 class Freer : public Memory {
     static constexpr unsigned windows = 16, batch = 256;
     std::mutex lock;
     std::condition_variable changed;
-    std::vector<Node *> handed; // lists of `batch` blocks, NULL: the end
+    std::vector<Node *> handed; // lists of `batch` blocks; NULL is the end
     static constexpr size_t handed_max = 8;
 
     void hand(Node *list) {
@@ -127,7 +127,7 @@ class Freer : public Memory {
         }
     }
 
-    // Cuts the oldest blocks off, fewer than a batch where there are fewer; there is at least one.
+    // Cuts off the oldest blocks: a batch, or fewer if there are fewer. There is at least one.
     static Node *cut(List &list) {
         Node *oldest = list.first, *end = oldest;
         for (unsigned i = 1; i < batch && end->next != nullptr; i++) end = end->next;
@@ -146,7 +146,7 @@ class Freer : public Memory {
             for (unsigned i = 0; i < batch; i++) window.add(sizes(), random);
             hand(cut(window));
         }
-        // The end is seen by the one who has freed all before; it lives on while its memory is looked at.
+        // The other thread frees everything before it sees the end, and still lives while memory is measured.
         for (unsigned i = 0; i < handed_max && window.first != nullptr; i++) hand(cut(window));
         drain();
         look();
@@ -166,7 +166,7 @@ class Freer : public Memory {
 
 enum class After { at_once, trim, second };
 
-// What is left when everything has been freed, for each byte that was live: at once, after malloc_trim, or after a second in
+// Memory left when everything has been freed, for each byte that was live: at once, after malloc_trim, or after a second in
 // which the thread goes on with a little work.
 class Freed : public Memory {
     After when;
@@ -193,7 +193,8 @@ class Freed : public Memory {
     explicit Freed(After moment) : Memory({16, 1024}), when(moment) {}
 };
 
-// Twenty threads, alive at once, have as much together as this thread takes after they have freed theirs and ended.
+// Twenty threads are alive at once. After they have freed their blocks and ended, this thread allocates as much as they had
+// together.
 class Exited : public Memory {
     static constexpr unsigned count = 20;
 

@@ -4,7 +4,7 @@
 
 #include "workload.hpp"
 
-// NULL when there is no such case. A task is a live byte.
+// NULL: there is no such case. A task is a live byte.
 std::unique_ptr<Workload> alloc_memory_make(const std::string &name);
 
 #endif

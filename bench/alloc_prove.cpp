@@ -1,4 +1,4 @@
-// The proof that a race's allocator keeps its promises: not timed.
+// Proves that a race's allocator keeps its promises. It is not timed.
 #include "alloc_team.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ struct Block {
 void alloc_prove(AllocSizes sizes, uint64_t seed) {
     std::vector<Block> blocks(blocks_max);
     AllocRandom random(seed);
-    // Large blocks: as many bytes in all as small ones have.
+    // With large blocks there are fewer of them, so that they take no more bytes in all than small ones.
     size_t used = std::max<size_t>(1, std::min<size_t>(blocks_max, (size_t{8} << 20) / sizes.most));
     for (unsigned i = 0; i < steps; i++) {
         uint64_t number = random.next();

@@ -1,4 +1,4 @@
-// alloc_team.hpp: threads that stay and all do the same at once, and blocks with contents that can be checked.
+// alloc_team.hpp: threads that persist and all run the same work at once, and blocks whose contents can be checked.
 #ifndef WEFT_BENCH_ALLOC_TEAM_HPP
 #define WEFT_BENCH_ALLOC_TEAM_HPP
 
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-// The caller is one of the threads, number 0. What one throws, run() throws.
+// The caller is thread number 0. If a thread throws, run() throws the same message.
 class Team {
     std::vector<std::thread> threads;
     std::mutex lock;
@@ -25,7 +25,7 @@ class Team {
     unsigned running = 0;
     bool stop = false;
 
-    // A CPU for each of several threads: else the kernel may leave two on one for a whole round.
+    // Gives each of several threads a CPU of its own: otherwise the kernel may leave two on one CPU for a whole round.
     static void pin(unsigned self) {
         cpu_set_t allowed, one;
         if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -98,7 +98,7 @@ class Team {
     }
 };
 
-// malloc and free under other names: the compiler, which may remove a pair of them, does not know what they are.
+// malloc and free under other names. The compiler may remove a pair of the real ones, but does not recognise these.
 extern "C" {
 void *alloc_call(size_t size) __asm__("malloc");
 void alloc_free(void *block) __asm__("free");
@@ -113,7 +113,7 @@ struct AllocRandom {
         state ^= state << 17;
         return state * 0x2545f4914f6cdd1du;
     }
-    // From the low half of a random number: the high half is free for another use.
+    // Uses the low half of a random number; the high half is left for another use.
     static size_t between(uint64_t random, size_t least, size_t most) {
         return least + ((random & 0xffffffffu) * (most - least + 1) >> 32);
     }
@@ -139,7 +139,8 @@ inline void alloc_check(const void *block, uint64_t number) {
     if (__builtin_expect(*static_cast<const uint64_t *>(block) != number, 0)) alloc_changed();
 }
 
-// Every byte of blocks of these sizes, with malloc, calloc and realloc, on this thread: alignment, zeros, contents kept. Throws.
+// Checks every byte of blocks of these sizes on this thread: alignment, zeros and kept contents, with malloc, calloc and
+// realloc. Throws.
 void alloc_prove(AllocSizes sizes, uint64_t seed);
 
 #endif

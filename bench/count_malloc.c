@@ -1,5 +1,6 @@
-/* count_malloc.so: counts the calls of the malloc family. Preloaded in the counting run alone, which nobody times. It stands
- * before glibc's allocator and calls it by its second name, so it needs no look-up and no memory of its own. */
+/* count_malloc.so: counts the calls of the malloc family. It is preloaded only in the counting run, which is not timed. It
+ * stands in front of glibc's allocator and calls it by its second name, so it needs no symbol look-up and no memory of its
+ * own. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ static atomic_uint_fast64_t calls;
 
 static void count(void) { atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed); }
 
-/* The calls so far; looked up by name in the process that counts. */
+/* The number of calls so far. The counting process looks this function up by name. */
 EXPORT uint64_t weft_race_malloc_calls(void);
 EXPORT uint64_t weft_race_malloc_calls(void) { return atomic_load(&calls); }
 

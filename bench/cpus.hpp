@@ -6,11 +6,11 @@
 #include <sched.h>
 #include <thread>
 
-// Those of the calling thread's affinity, which glibc's hardware_concurrency does not look at; at least 1.
+// The CPUs in the calling thread's affinity, at least 1. glibc's hardware_concurrency ignores the affinity.
 inline unsigned cpus_allowed() {
     cpu_set_t own;
     if (sched_getaffinity(0, sizeof own, &own) == 0) return static_cast<unsigned>(CPU_COUNT(&own));
-    return std::max(1u, std::thread::hardware_concurrency()); // there are more than a set can tell
+    return std::max(1u, std::thread::hardware_concurrency()); // a cpu_set_t is too small for this machine
 }
 
 #endif

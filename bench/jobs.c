@@ -80,7 +80,7 @@ int job_block(void *payload, struct weft_worker *self) {
     return 0;
 }
 
-/* Recursion as it stands: the empty assembly keeps the compiler from folding calls or moving them out of a loop. */
+/* Plain recursion. The empty assembly keeps the compiler from folding calls or moving them out of a loop. */
 static __attribute__((noinline)) uint64_t fib(unsigned n) {
     __asm__ volatile("" : "+r"(n));
     return n < 2 ? n : fib(n - 1) + fib(n - 2);

@@ -1,7 +1,8 @@
 /* jobs.h: what the race's jobs do, and the proof that each ran exactly once.
  *
- * The functions stand in a translation unit of their own, so no pool sees into them. A job adds to a counter of the thread
- * that runs it, two cache lines apart from any other thread's; only job_shared uses one that all share. */
+ * The functions are in a translation unit of their own, so no pool's compiler sees into them. A job adds to a counter of the
+ * thread that runs it, two cache lines apart from any other thread's. Only job_shared uses a counter that all threads
+ * share. */
 #ifndef WEFT_BENCH_JOBS_H
 #define WEFT_BENCH_JOBS_H
 
@@ -11,25 +12,25 @@
 extern "C" {
 #endif
 
-/* Threads that ever run jobs in one process, at most; the program ends when there are more. */
+/* The most threads that may ever run jobs in one process; with more, the program ends. */
 #define JOB_THREADS_MAX 4096u
 
 struct job_totals {
     uint64_t count;
     uint64_t sum;   /* of the jobs' numbers */
-    uint64_t check; /* of what each job computes from its payload, see job_check */
+    uint64_t check; /* of what each job computes from its payload: job_scramble, or a Fibonacci number */
 };
 
-/* Both only while no job is under way. */
+/* Call either only while no job is under way. */
 void jobs_reset(void);
 struct job_totals jobs_total(void);
 
 /* Payload: the job's number, a uint32_t. */
 int job_int(void *payload, struct weft_worker *self);
-/* The same with one atomic counter for all threads; it gives count and sum no number of their own, check alone. */
+/* The same with one atomic counter for all threads; it adds only to `check`, not to count and sum. */
 int job_shared(void *payload, struct weft_worker *self);
 
-/* A payload of 8 bytes or more: number, size, ..., and in its last four bytes the number scrambled. */
+/* A payload of at least 12 bytes: number, size, ..., and in its last four bytes the scrambled number. */
 struct job_block_head {
     uint32_t number;
     uint32_t size;
@@ -44,7 +45,7 @@ struct job_fib_payload {
 int job_fib(void *payload, struct weft_worker *self);
 uint64_t job_fib_value(unsigned n); /* by iteration */
 
-/* Work, count one latch down, work, count another down. A latch number is below JOB_LATCHES; JOB_NO_LATCH: none. */
+/* Works, counts one latch down, works, and counts another down. A latch number is below JOB_LATCHES; JOB_NO_LATCH: none. */
 #define JOB_LATCHES 4u
 #define JOB_NO_LATCH JOB_LATCHES
 struct job_work_payload {
@@ -57,8 +58,8 @@ struct job_work_payload {
 int job_work(void *payload, struct weft_worker *self);
 void job_spin(uint32_t iterations);
 
-/* Bodies of loops: `count` gets the indices, `sum` their sum. The first does nothing else; the second spins for each index;
- * the third adds x to y. */
+/* Bodies of loops: `count` gets the number of indices, `sum` their sum. The first does nothing else; the second spins for
+ * each index; the third adds x to y. */
 struct job_axpy_context {
     const double *x;
     double *y;
@@ -68,9 +69,9 @@ int job_range_spin(size_t begin, size_t end, void *context, struct weft_worker *
 int job_range_axpy(size_t begin, size_t end, void *context, struct weft_worker *self); /* context: job_axpy_context */
 
 void latch_set(unsigned latch, unsigned count);
-void latch_wait(unsigned latch); /* until it has been counted down to zero */
+void latch_wait(unsigned latch); /* until the latch has been counted down to zero */
 
-/* What job_int, job_shared, job_block and job_work add to (job_shared) or mix into `check` for a number. */
+/* What job_int, job_shared, job_block and job_work add to `check` for a number. */
 uint32_t job_scramble(uint32_t number);
 
 #ifdef __cplusplus

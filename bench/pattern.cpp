@@ -20,7 +20,7 @@ struct Step {
 };
 
 class Recursion : public Pattern {
-    std::vector<Step> steps; // [i] is of size i + 1, as far as they were needed
+    std::vector<Step> steps; // steps[i] is of size i + 1; computed as far as they were needed
     size_t steps_max;
     uint64_t got = 0;
 
@@ -78,8 +78,8 @@ class Queens : public Recursion {
     Queens() : Recursion(16) {}
 };
 
-// Geometric: the size is the number of levels. Binomial: the children of the root, by twenties. The seeds give trees of about
-// as many nodes as UTS's T1 (ten levels) and T3 (2000 children of the root).
+// Geometric: the size is the number of levels. Binomial: the size counts the root's children in steps of twenty. The seeds
+// give trees of about as many nodes as UTS's T1 (ten levels) and T3 (2000 children of the root).
 class Uts : public Recursion {
     static constexpr uint64_t geometric_seed = 27, binomial_seed = 21;
     static constexpr unsigned children_step = 20, children_max = 2000, levels_max = 14;
@@ -192,7 +192,8 @@ class AxpyLoop : public Loop {
     }
 };
 
-// ---- graphs: a task is a node; a node mixes its last value with those it waits for, so what runs early shows at the end
+// ---- graphs: a task is a node. A node mixes its last value with those of the nodes it waits for, so the final values show
+// a node that ran early.
 
 class Graph : public Pattern {
     std::vector<uint32_t> before_start, before, after_start, after;

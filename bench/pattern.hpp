@@ -8,19 +8,20 @@
 class Pattern {
   public:
     virtual ~Pattern() = default;
-    // The most tasks (calls, nodes, regions) up to this number that a round can have; its least when that is more.
+    // The most tasks (calls, nodes, regions) that a round can have, up to this number; if even the smallest round has more,
+    // that.
     virtual uint64_t fit(uint64_t tasks) = 0;
-    // Before a round of fit(tasks), not timed.
+    // Call it before a round of fit(tasks). Not timed.
     virtual void reset(uint64_t tasks) = 0;
-    // A round of fit(tasks). 0 or the entrant's error.
+    // Runs a round of fit(tasks). 0 or the entrant's error.
     virtual int run(const patterns &table, void *pool, uint64_t tasks) = 0;
-    // What the round got wrong; empty: nothing.
+    // What went wrong in the round; empty: nothing.
     virtual std::string wrong(uint64_t tasks) = 0;
-    // Nanoseconds of each region of the round, where they are taken one by one.
+    // The nanoseconds of each region of the round, if regions are timed one by one.
     virtual std::vector<double> samples() { return {}; }
 };
 
-// NULL when there is no such case.
+// NULL: there is no such case.
 std::unique_ptr<Pattern> pattern_make(const WorkloadConfig &config);
 
 // What a table must have for a workload.

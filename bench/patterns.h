@@ -1,9 +1,9 @@
-/* patterns.h: what a pool shows to the race for recursion, loops and graphs.
+/* patterns.h: the interface between a pool and the race for recursion, loops and graphs.
  *
- * A shared object exports one `weft_patterns`, beside a `weft_entrant` (entrant.h) or without. What the pool has no idiom
- * for stays NULL and costs that workload alone. Each function is written as the pool's users would write it; what is
- * computed is the same for all: the recursions' rules stand below, loops and graphs call back into the race. Each runs in
- * a process of its own, and all calls come from one thread. */
+ * A shared object exports one `weft_patterns`, with or without a `weft_entrant` (entrant.h). A function for which the pool
+ * has no idiom stays NULL, which excludes the pool from that workload only. Each function is written as the pool's users
+ * would write it. All compute the same: the rules of the recursions are below, and loops and graphs call back into the race.
+ * Each entrant runs in a process of its own, and all calls come from one thread. */
 #ifndef WEFT_BENCH_PATTERNS_H
 #define WEFT_BENCH_PATTERNS_H
 
@@ -15,7 +15,8 @@ extern "C" {
 
 #define PATTERNS_VERSION 1u
 
-/* Indices begin to end - 1 of a loop. The same type as the body of a weft loop; others pass NULL as `self`. Returns 0. */
+/* Runs the indices begin to end - 1 of a loop. It has the type of a weft loop's body; others pass NULL as `self`. Returns
+ * 0. */
 typedef int (*pattern_body)(size_t begin, size_t end, void *context, struct weft_worker *self);
 
 struct pattern_loop {
@@ -25,7 +26,7 @@ struct pattern_loop {
     void *context;
 };
 
-/* Nodes in an order that their edges allow: all that node i waits for have smaller numbers. */
+/* Nodes in an order that their edges allow: all nodes that node i waits for have smaller numbers. */
 struct pattern_graph {
     uint32_t nodes;
     const uint32_t *before_start; /* node i waits for before[before_start[i]] .. before[before_start[i + 1] - 1] */
@@ -39,7 +40,7 @@ struct pattern_graph {
 struct uts_tree {
     uint64_t seed;
     uint32_t levels;        /* geometric: nodes above this level have four children on average; 0: binomial */
-    uint32_t root_children; /* binomial: the root's */
+    uint32_t root_children; /* binomial: the root's children */
 };
 
 struct patterns {
@@ -50,20 +51,20 @@ struct patterns {
     unsigned workers_min;                                 /* worker counts it supports */
     unsigned workers_max;                                 /* 0: no limit */
     void *(*create)(const struct entrant_config *config); /* NULL: failed */
-    void (*destroy)(void *pool);                          /* or never called: the process ends then */
-    /* Calls body(arg) where the functions below may be called, and returns after it; NULL when any place serves. */
+    void (*destroy)(void *pool);                          /* may never be called: the process then just ends */
+    /* Calls body(arg) in a place where the functions below may be called, and returns after it; NULL: any place will do. */
     void (*enter)(void *pool, void (*body)(void *arg), void *arg);
     /* The n-th Fibonacci number, by two calls for each n > 1, one of them forked. */
     uint64_t (*fib)(void *pool, unsigned n);
-    /* Ways to put n queens on a board of n x n, each placement forked but for a row's last. */
+    /* The number of ways to put n queens on a board of n x n. Each placement is forked, except for a row's last. */
     uint64_t (*nqueens)(void *pool, unsigned n);
-    /* Nodes of the tree, counted one by one, each child forked but for a node's last. */
+    /* The nodes of the tree, counted one by one. Each child is forked, except for a node's last. */
     uint64_t (*uts)(void *pool, const struct uts_tree *tree);
     /* Runs the loop to its end. 0 or an error. */
     int (*loop)(void *pool, const struct pattern_loop *loop);
-    /* Whatever can be prepared for many runs; `graph` stays where it is. NULL: failed. */
+    /* Prepares whatever can be reused for many runs; `graph` stays in place. NULL: failed. */
     void *(*graph_make)(void *pool, const struct pattern_graph *graph);
-    /* Calls the body for each node once, after those it waits for. 0 or an error. */
+    /* Calls the body once for each node, after those that it waits for. 0 or an error. */
     int (*graph_run)(void *pool, void *made);
 };
 
@@ -91,7 +92,8 @@ static inline struct queens_row queens_place(const struct queens_row *row, uint3
     return next;
 }
 
-/* ---- unbalanced tree search, after UTS (doi:10.1007/978-3-540-72521-3_18), children's states by a mixer and not by SHA-1:
+/* ---- unbalanced tree search, after UTS (doi:10.1007/978-3-540-72521-3_18). A child's state comes from a mixer, not from
+ * SHA-1,
  *      so a node is a few nanoseconds of work, not the original's hundreds ---- */
 
 struct uts_node {

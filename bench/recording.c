@@ -1,5 +1,6 @@
-/* recording.c: what submitting costs while a timeline is recorded, against the same without. One pool, in turns: each pair of
- * samples lies side by side in time. Prints medians over the pairs, and the quartiles of the pairs' ratios. */
+/* recording.c: what submitting costs while a timeline is recorded, compared with submitting without recording. One pool
+ * takes both in turns, so the two samples of a pair are adjacent in time. Prints medians over the pairs, and the quartiles
+ * of the pairs' ratios. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 
 static const struct shape {
     const char *name;
-    uint32_t bursts, tasks, bytes, pause_ns; /* of a sample; `pause_ns` between two tasks */
+    uint32_t bursts, tasks, bytes, pause_ns; /* in one sample; `pause_ns` is between two tasks */
 } shapes[] = {
     {"rush of 20,000 tasks of 8 bytes", 1, 20000, 8, 0},
     {"rush of 20,000 tasks of 40 bytes", 1, 20000, 40, 0},
@@ -27,7 +28,7 @@ static const struct shape {
 };
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
-/* ns a task: of submitting, and of all until the group has ended */
+/* Nanoseconds per task: of submitting alone, and of everything until the group has ended. */
 struct cost {
     double submit, whole;
 };
@@ -57,7 +58,8 @@ static void submit(weft_pool *pool, weft_group *group, const struct shape *shape
     if (error != WEFT_OK) fail("weft_submit", error);
 }
 
-/* How long the calls took. The pauses are spent awake and are not counted, the clock's reads beside them are, with and without. */
+/* How long the calls took. The pauses are spent awake and not counted; the clock readings beside each call are, with and
+ * without recording. */
 static uint64_t submit_spaced(weft_pool *pool, weft_group *group, const struct shape *shape) {
     uint64_t ns = 0;
     for (uint32_t i = 0; i < shape->tasks; i++) {
@@ -126,7 +128,7 @@ static void put_row(const char *name, const struct pair *pairs, uint32_t count, 
 
 static void measure(weft_pool *pool, const struct shape *shape, uint32_t count) {
     static struct pair pairs[PAIRS_MAX];
-    take_pair(pool, shape, true, &pairs[0]); /* the first recording's rings are new memory */
+    take_pair(pool, shape, true, &pairs[0]); /* a warm-up: the first recording's rings are new memory */
     for (uint32_t i = 0; i < count; i++) take_pair(pool, shape, i % 2 == 0, &pairs[i]);
     put_row(shape->name, pairs, count, offsetof(struct cost, submit));
     if (shape->pause_ns == 0) put_row("  until all have run", pairs, count, offsetof(struct cost, whole));

@@ -36,10 +36,10 @@ double nearest_rank(std::vector<double> values, double share) {
 class Slot : public Workload {
     unsigned rounds;
     uint32_t iterations;
-    double alone_ns = 0;           // a task by itself
+    double alone_ns = 0;           // the time of a task by itself
     std::vector<double> last_ns;   // makespans of the last round
-    std::vector<double> over;      // those of all rounds that were told, over ideal
-    uint64_t missed = 0, told = 0; // the first round, on cold memory, is not in these
+    std::vector<double> over;      // makespans of all rounds told, divided by the ideal
+    uint64_t missed = 0, told = 0; // `over` and `missed` leave out the first round, which runs on cold memory
     uint32_t number = 0;
 
     struct Batch {
@@ -76,7 +76,7 @@ class Slot : public Workload {
     size_t payload_max() const override { return sizeof(job_work_payload); }
 
     void reset() override {
-        prctl(PR_SET_TIMERSLACK, 1); // of the caller alone: the pool's threads are there
+        prctl(PR_SET_TIMERSLACK, 1); // for the caller alone: the pool's threads exist already
         std::vector<double> times_ns;
         for (int i = 0; i < 25; i++) {
             double start_ns = now_ns();
@@ -86,7 +86,7 @@ class Slot : public Workload {
         alone_ns = nearest_rank(times_ns, 0.5);
     }
 
-    // A slot that ends after the next is due puts off all that follow.
+    // A slot that ends after the next one is due delays all that follow.
     int run(const entrant &table, void *pool, uint64_t slots) override {
         int error = 0;
         number = 0;
@@ -113,7 +113,7 @@ class Slot : public Workload {
     }
 
     bool tell(SlotFigures &figures) override {
-        if (told++ == 1) { // of the first round
+        if (told++ == 1) { // drops the first round
             over.clear();
             missed = 0;
         }

@@ -38,7 +38,7 @@ struct BlockFill {
     uint64_t check(uint64_t i) const { return job_scramble(static_cast<uint32_t>(i)); }
 };
 
-// The coliseum's three: the same task, one to three times the task, and tasks of three lengths, in a fixed random order.
+// The coliseum's three: the same task; one to three times the task; tasks of three lengths, in a fixed random order.
 struct FibFill {
     job_fib_payload payload{};
     unsigned n_min, n_max, times_max;
@@ -89,7 +89,7 @@ template <class Fill> struct Batch {
 template <class Fill> class Stream : public Workload {
     entrant_fn fn;
     Fill fill;
-    uint64_t batch_tasks; // submitted between two waits; 0: all
+    uint64_t batch_tasks; // how many are submitted between two waits; 0: all
     bool spins;
 
   public:
@@ -130,8 +130,8 @@ template <class Fill> class Stream : public Workload {
 
 // ---- a chain: each job submits the next
 
-// What all jobs of a chain share. The last one says so itself: a wait that is a job behind those queued before it would not
-// cover what these submit.
+// What all jobs of a chain share. The last job posts `done` itself: a wait that is a job queued behind others would not
+// cover the jobs that these submit.
 struct Links {
     const entrant *table;
     void *pool;
@@ -139,7 +139,7 @@ struct Links {
     sem_t done;
 };
 
-// Passed on from job to job.
+// Each job passes it on to the next.
 struct Link {
     Links *links;
     uint32_t number;
@@ -180,8 +180,8 @@ class Chain : public Stream<IntFill> {
             table.enter(pool, Start::submit, &start);
         else
             Start::submit(&start);
-        bool caller_runs = (table.flags & ENTRANT_CALLER_RUNS) != 0;                     // in its wait
-        while (start.error == 0 && !caller_runs && sem_wait(&links.done) != 0) continue; // a signal
+        bool caller_runs = (table.flags & ENTRANT_CALLER_RUNS) != 0;                     // then its wait runs the chain
+        while (start.error == 0 && !caller_runs && sem_wait(&links.done) != 0) continue; // again after a signal
         int waited = table.wait(pool);
         sem_destroy(&links.done);
         return start.error != 0 ? start.error : waited;
@@ -193,8 +193,8 @@ class Chain : public Stream<IntFill> {
 constexpr unsigned latch_lookahead = 0, latch_signalled = 1, latch_tail = 2;
 constexpr unsigned serial_us = 200, lookahead_us = 500, encode_us = 2400, tail_us = 600, after_us = 100;
 
-// Five steps a frame, X slices: (1) the last frame's slices are still finishing; (2) serial preparation; (3) X lookahead
-// pieces, joined; (4) what is left of (1); (5) X slices that signal and go on, a serial end, and back while they finish.
+// A frame of X slices has five steps: (1) the last frame's slices are still finishing; (2) serial preparation; (3) X
+// lookahead pieces, joined; (4) the rest of (1); (5) X slices that signal and go on; a serial end runs while they finish.
 class Shape : public Workload {
     unsigned slices;
     unsigned per_us;

@@ -3,7 +3,7 @@
  * Each thread that takes part has a slot, a number below `slots` that no other thread has meanwhile, and takes the next job
  * that no thread has taken. So jobs start in rising order, a job may wait for lower ones but not for higher ones, and never
  * more than `slots` run at once. The calling thread has slot 0 and needs no other thread to come. The others are tasks, not
- * a weft_for: weft learns how long a body's calls take, and here one body runs other libraries' jobs each time. */
+ * a weft_for: weft learns how long a loop body's calls take, and here one body would run different libraries' jobs. */
 #ifndef WEFT_HOOKS_JOBS_H
 #define WEFT_HOOKS_JOBS_H
 

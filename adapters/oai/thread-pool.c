@@ -3,7 +3,7 @@
  *
  * What the host relies on, and how it is kept:
  *  - params has one entry for each thread: the CPU it is bound to, or -1; "n": no threads, and pushTpool runs the task
- * itself.
+ *    itself.
  *  - The threads have the host's real-time policy and priority; a refusal by the system is reported (threads.h).
  *  - Tasks are taken by value, and from any thread, tasks included.
  *  - abortTpool lets all pushed tasks run, then ends the threads. The pool then works as for "n".

@@ -4,15 +4,12 @@
  *  - thpool_add_work copies function and argument, and returns 0; or -1, and nothing is queued.
  *  - thpool_wait returns when nothing is queued and nothing runs; jobs may add jobs, and several threads may wait.
  *  - thpool_pause holds every job that has not started, and thpool_resume lets them go, in their order. Jobs that run
- * already
- *    go on (the original stops their threads in a signal handler, wherever they are, even if they hold locks).
+ *    already go on (the original stops their threads in a signal handler, wherever they are, even if they hold locks).
  *  - thpool_destroy lets running jobs finish and drops those that have not started. It returns as soon as the last job has
- * ended
- *    (the original polls its idle threads for a second).
+ *    ended (the original polls its idle threads for a second).
  *  - thpool_num_threads_working counts the threads inside a job.
  *  - The threads have the signal mask of the thread that calls thpool_init, and so have child processes that a job starts.
- * On the
- *    process's pool they have weft's mask: nearly all signals are blocked.
+ *    On the process's pool they have weft's mask: nearly all signals are blocked.
  * A wait or destroy in a job of the pool, which never returns in the original, returns at once and does nothing. A pool of
  * no threads gets one. The threads are the pool's own, as many as it asks for, because jobs may block on later ones. With
  * -DWEFT_VIEW_SHARED they are the process's, if the pool asks for at least as many as that has (view.h). */

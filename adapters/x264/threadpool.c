@@ -2,22 +2,18 @@
  *
  * What x264 relies on, and how it is kept:
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
- *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
- *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough.
- *    A pool has as many workers of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED the main pool and the
- * lookahead
+ *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue. With
+ *    that order a blocked job always has its predecessors running or finished, and any number of workers is enough. A pool
+ *    has as many workers of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED the main pool and the lookahead
  *    pool are views of the process's pool (view.h).
  *  - Run never runs the job itself. Wait does, if the job is the next to start, but only where a pool has more jobs than
- * threads
- *    to run them. Otherwise a worker is about to take it, and the caller soon has other work, which would have to wait for a
- * whole
- *    frame. On one of weft's workers, wait always does.
+ *    threads to run them. Otherwise a worker is about to take it, and the caller soon has other work, which would have to
+ *    wait for a whole frame. On one of weft's workers, wait always does.
  *  - There are `threads` job slots. Run takes a slot, and blocks until there is one; wait gives it back, not completion.
  *  - A job keeps its result until a thread waits for its argument, however long after.
  *  - Delete drops the jobs that have not started, and results that nobody waited for.
  *  - Jobs of frame threads block on each other's rows. They do not announce it (weft_block_begin): the oldest frame, for
- * which
- *    all others wait, would share its CPU with what a spare starts meanwhile (docs/hosts/x264.md has the figures).
+ *    which all others wait, would share its CPU with what a spare starts meanwhile (docs/hosts/x264.md has the figures).
  *  - x264's code assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
  *
  * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved

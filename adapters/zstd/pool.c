@@ -2,16 +2,13 @@
  *
  * What zstd relies on, and how it is kept:
  *  - Jobs start in the order in which they were added, because a compression job waits for the one before it. A task of weft
- * is a
- *    permit to take the oldest job, so it does not matter which worker comes first.
+ *    is a permit to take the oldest job, so it does not matter which worker comes first.
  *  - A queue of size n holds n jobs that have not started; POOL_add waits for a place, POOL_tryAdd returns 0. A queue of
- * size 0
- *    takes a job when a thread is free for it, and only then.
+ *    size 0 takes a job when a thread is free for it, and only then.
  *  - POOL_resize may come while jobs run. More threads are a further view beside the first; fewer are a limit on permits,
- * which
- *    running jobs do not notice.
+ *    which running jobs do not notice.
  *  - POOL_free runs the queued jobs. In a job of the pool, for which it would wait, the pool stays. POOL_joinJobs waits for
- * all jobs.
+ *    all jobs.
  *  - The pool's own memory comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
  * Threads begin with the first job: the zstd program makes pools for every file, and small files need none. If no permit can
  * be sent (no memory, no threads, a forked child), the job runs in the thread that adds it. In a forked child, the jobs that

@@ -1,4 +1,5 @@
-// Boost.Asio's thread_pool: posts closures; it is FIFO and can be joined once only, so a batch ends with a fence.
+// Boost.Asio's thread_pool, to which closures are posted. It is FIFO and can be joined only once, so a batch ends with a
+// fence.
 #include "capture.hpp"
 #include "fence.h"
 

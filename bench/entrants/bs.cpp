@@ -1,4 +1,4 @@
-// BS::thread_pool, from version 4 on: detached closures, and its own wait.
+// BS::thread_pool, version 4 or later: detached closures, and the pool's own wait.
 #include "capture.hpp"
 
 #include <BS_thread_pool.hpp>
@@ -21,7 +21,7 @@ void *create(const entrant_config *config) {
 
 int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {
     auto *self = static_cast<BsPool *>(pool);
-    // What it is given must not return a value.
+    // detach_task takes only callables that return nothing.
     return post_captured(self->records, fn, payload, size,
                          [self](auto job) { self->pool.detach_task([job] { (void)job(); }); });
 }

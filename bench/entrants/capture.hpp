@@ -1,4 +1,4 @@
-// capture.hpp: a job as a callable that carries its payload by value, as users of C++ pools write it.
+// capture.hpp: a job as a callable that contains its payload by value, as users of C++ pools write it.
 #ifndef WEFT_BENCH_CAPTURE_HPP
 #define WEFT_BENCH_CAPTURE_HPP
 
@@ -25,7 +25,7 @@ template <size_t Size> Capture<Size> capture(entrant_fn fn, const void *payload,
     return job;
 }
 
-// Calls post(job) with the smallest callable that holds the payload; beyond 64 bytes the caller owns the payload.
+// Calls post(job) with the smallest callable that holds the payload. Payloads over 64 bytes stay in the caller's memory.
 template <class Post> int post_captured(records &all, entrant_fn fn, const void *payload, size_t size, Post post) {
     if (size <= 16) {
         post(capture<16>(fn, payload, size));

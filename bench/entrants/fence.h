@@ -1,7 +1,7 @@
-/* fence.h: waiting for a FIFO pool that cannot be waited for.
+/* fence.h: waits for a FIFO pool that has no wait of its own.
  *
- * One more job per worker, each of which stays until all of them have started: then every job before them has been started
- * and finished, and no counter had to be shared by the jobs that are measured. */
+ * Submits one more job per worker; each of these waits until all of them have started. Then every job before them has
+ * started and finished, and the measured jobs needed no shared counter. */
 #ifndef WEFT_BENCH_FENCE_H
 #define WEFT_BENCH_FENCE_H
 

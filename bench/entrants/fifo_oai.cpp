@@ -1,5 +1,5 @@
-// Stands for OpenAirInterface's older pool: messages, each a malloc that holds its payload, in a FIFO with a mutex and a
-// condition variable; a finished message goes into a second such FIFO, from which the caller pulls and frees it.
+// Stands for OpenAirInterface's older pool. Messages wait in a FIFO with a mutex and a condition variable; each is a malloc
+// that holds its payload. A finished message goes into a second such FIFO, from which the caller pulls and frees it.
 #include "queue_pool.hpp"
 
 class FifoPool {
@@ -28,7 +28,7 @@ class FifoPool {
             pthread_cond_signal(&changed);
             pthread_mutex_unlock(&lock);
         }
-        // Sleeps until there is a message; nullptr: aborted.
+        // Sleeps until there is a message. nullptr: the FIFO was aborted.
         Message *pull() {
             pthread_mutex_lock(&lock);
             while (head == nullptr && !aborted) pthread_cond_wait(&changed, &lock);
@@ -48,7 +48,7 @@ class FifoPool {
 
     alignas(64) Fifo incoming;
     alignas(64) Fifo outgoing;
-    uint64_t unanswered = 0; // messages the caller has still to pull
+    uint64_t unanswered = 0; // messages that the caller has not pulled yet
     std::vector<std::thread> threads;
 
     void work() {

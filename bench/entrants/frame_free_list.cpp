@@ -1,4 +1,4 @@
-// The frame's job system with its jobs from: lock-free free list.
+// The frame's job system, which takes its jobs from a lock-free free list.
 #include "frame_jobs.hpp"
 
 extern "C" const entrant weft_entrant =

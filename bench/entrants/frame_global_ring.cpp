@@ -1,4 +1,4 @@
-// The frame's job system with its jobs from: one ring with an atomic counter.
+// The frame's job system, which takes its jobs from one ring with an atomic counter.
 #include "frame_jobs.hpp"
 
 extern "C" const entrant weft_entrant =

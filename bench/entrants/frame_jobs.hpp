@@ -1,5 +1,5 @@
-// frame_jobs.hpp: a small job system as games write it: 64-byte jobs with a parent, a deque per thread, threads that steal
-// and a main thread that helps. Where the jobs come from is a template parameter: nothing else differs between the frame's
+// frame_jobs.hpp: a small job system as games write it: 64-byte jobs with a parent, a deque per thread, threads that steal,
+// and a main thread that helps. The source of the jobs is a template parameter; nothing else differs between the frame's
 // entrants.
 #ifndef WEFT_BENCH_FRAME_JOBS_HPP
 #define WEFT_BENCH_FRAME_JOBS_HPP
@@ -17,8 +17,8 @@
 
 namespace frame {
 
-// Jobs of one frame at most, a power of two: 4096 children and their root; a loop of 2^20 in groups of 64, and the jobs that
-// halve it.
+// The most jobs of one frame, a power of two: 4096 children and their root; or a loop of 2^20 in groups of 64, with the jobs
+// that halve it.
 constexpr uint32_t frame_jobs = 8192, loop_jobs = 65536;
 constexpr size_t data_bytes = 40;
 
@@ -26,12 +26,12 @@ struct alignas(64) Job {
     entrant_fn fn;
     Job *parent;
     std::atomic<int32_t> unfinished; // itself and its children
-    uint32_t index;                  // the allocator's
+    uint32_t index;                  // used by the allocator
     unsigned char data[data_bytes];
 };
 static_assert(sizeof(Job) == 64, "one cache line");
 
-// Chase and Lev's deque (DOI 10.1145/1073970.1073974), of fixed size, every order sequentially consistent where it matters.
+// Chase and Lev's deque (DOI 10.1145/1073970.1073974), of fixed size, sequentially consistent wherever the order matters.
 class Deque {
     alignas(64) std::atomic<int64_t> bottom{0};
     alignas(64) std::atomic<int64_t> top{0};
@@ -70,7 +70,7 @@ class Deque {
     }
 };
 
-// Finished jobs that are deleted when the frame is over, because a parent may still be looked at until then.
+// Finished jobs, which are deleted when the frame is over, because a parent may be accessed until then.
 class Deferred {
     std::vector<Job *> jobs;
     alignas(64) std::atomic<uint32_t> count{0};
@@ -96,7 +96,7 @@ struct NewDelete {
     }
 };
 
-// A lock-free stack of unused jobs, the head tagged against reuse; freed when the frame is over.
+// A lock-free stack of unused jobs with a tagged head, against ABA. Jobs go back when the frame is over.
 struct FreeList {
     Deferred deferred;
     uint32_t jobs_max;
@@ -161,7 +161,7 @@ class ThreadRing {
     void frame_end() {}
 };
 
-// A part of a loop, in a job's data: cut by halves into two children until it is a group.
+// A part of a loop, in a job's data. It is halved into two children until it is no larger than a group.
 struct Part {
     void *system;
     const pattern_loop *loop;
@@ -175,7 +175,7 @@ template <class Allocator> class System {
     std::vector<std::unique_ptr<Deque>> deques;
     std::vector<std::thread> threads;
     std::atomic<bool> stop{false};
-    std::atomic<bool> root_has_gone{false}; // nobody touches it any more
+    std::atomic<bool> root_has_gone{false}; // no thread accesses the root any more
     std::atomic<int> error{0};
     Job *root = nullptr;
     uint32_t created = 0; // children of the root, in this frame
@@ -283,7 +283,7 @@ template <class Allocator> class System {
 
     int loop(const pattern_loop *loop) {
         Part part{this, loop, 0, loop->n};
-        if (4 * (loop->n / loop->grain) > jobs_max) return -1; // a ring would come round to jobs in use
+        if (4 * (loop->n / loop->grain) > jobs_max) return -1; // a ring would wrap round to jobs in use
         root = create(nullptr, part_run);
         memcpy(root->data, &part, sizeof part);
         root_run();

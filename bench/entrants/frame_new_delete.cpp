@@ -1,4 +1,4 @@
-// The frame's job system with its jobs from: new and deferred delete.
+// The frame's job system, which makes its jobs with new and deletes them later.
 #include "frame_jobs.hpp"
 
 extern "C" const entrant weft_entrant =

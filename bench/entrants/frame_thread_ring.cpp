@@ -1,4 +1,4 @@
-// The frame's job system with its jobs from: a ring per thread.
+// The frame's job system, which takes its jobs from a ring per thread.
 #include "frame_jobs.hpp"
 
 extern "C" const entrant weft_entrant =

@@ -1,4 +1,4 @@
-/* GLib's GThreadPool with threads of its own. It takes pointers and cannot be waited for: records and a fence. */
+/* GLib's GThreadPool with threads of its own. It takes pointers and has no wait, so this uses records and a fence. */
 #include "fence.h"
 #include "records.h"
 

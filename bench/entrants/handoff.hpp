@@ -1,4 +1,4 @@
-// handoff.hpp: one producer, one consumer, a ring of jobs. The two entrants differ in how the ring is guarded.
+// handoff.hpp: one producer, one consumer, a ring of jobs. The entrants differ in the ring and in how it is guarded.
 #ifndef WEFT_BENCH_HANDOFF_HPP
 #define WEFT_BENCH_HANDOFF_HPP
 
@@ -25,7 +25,7 @@ inline void relax() {
 #endif
 }
 
-// Spins until ready(): 1024 pauses, then the other side may need this CPU.
+// Spins until ready(). After each 1024 pauses it yields, because the other side may need this CPU.
 template <class Ready> void spin_until(Ready ready) {
     for (unsigned i = 1; !ready(); i++) {
         relax();

@@ -1,4 +1,4 @@
-// handoff_bed.hpp: where a side of a ring sleeps while it has nothing to do.
+// handoff_bed.hpp: where one side of a ring sleeps while it has nothing to do.
 #ifndef WEFT_BENCH_HANDOFF_BED_HPP
 #define WEFT_BENCH_HANDOFF_BED_HPP
 
@@ -9,8 +9,8 @@
 
 namespace handoff {
 
-// A side asleep. `sleeping` is stored before the last look at what the other says, and read after one has said something:
-// both sequentially consistent, so one of the two sees the other.
+// One side's sleep. It stores `sleeping` before its last look at the other side's data; the other side reads `sleeping`
+// after it has changed the data. Both are sequentially consistent, so at least one side sees the other.
 class Bed {
     alignas(128) std::atomic<uint32_t> sleeping{0};
 
@@ -27,7 +27,7 @@ class Bed {
         if (sleeping.load(std::memory_order_relaxed) == 0 || sleeping.exchange(0) == 0) return;
         syscall(SYS_futex, &sleeping, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
     }
-    // The same, asleep or not.
+    // The same, but calls the kernel whether the side sleeps or not.
     void call() {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         sleeping.store(0, std::memory_order_relaxed);

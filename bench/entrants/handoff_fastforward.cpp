@@ -1,6 +1,7 @@
-// FastForward (DOI 10.1145/1345206.1345215): a place says by itself whether it is full, so neither side reads the other's index;
-// each has a cache line of its own. Spinning: both sides poll the place. Blocking: the side that finds nothing to do sleeps on a
-// futex, and the other calls the kernel only when it does (selective); with ALWAYS_WAKES it calls it for each item.
+// FastForward (DOI 10.1145/1345206.1345215): each place says itself whether it is full, so neither side reads the other's
+// index. Each place has a cache line of its own. Spinning: both sides poll the place. Blocking: a side that finds nothing to
+// do sleeps on a futex, and the other side calls the kernel only if it sleeps (selective); with ALWAYS_WAKES it does so for
+// each item.
 #include "handoff.hpp"
 #include "handoff_bed.hpp"
 

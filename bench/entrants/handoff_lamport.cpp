@@ -1,5 +1,5 @@
-// Lamport's ring (DOI 10.1145/69624.357207): one index per side, no lock. Spinning: both sides poll the other's index;
-// blocking: the side that finds nothing to do sleeps on a futex, and the other wakes it.
+// Lamport's ring (DOI 10.1145/69624.357207): one index per side, no lock. Spinning: both sides poll the other's index.
+// Blocking: a side that finds nothing to do sleeps on a futex, and the other side wakes it.
 #include "handoff.hpp"
 #include "handoff_bed.hpp"
 

@@ -1,4 +1,4 @@
-// A ring under one mutex. Spinning: both sides poll; blocking: condition variables.
+// A ring under one mutex. Spinning: both sides poll. Blocking: condition variables.
 #include "handoff.hpp"
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ class MutexRing {
     bool stopped = false;
     const bool spin;
 
-    // The lock, held once ready() is true.
+    // Returns the lock, held, once ready() is true.
     template <class Ready> std::unique_lock<std::mutex> lock_when(std::condition_variable &side, Ready ready) {
         std::unique_lock<std::mutex> held(lock);
         if (!spin) {

@@ -1,4 +1,4 @@
-/* An entrant that says it has run a job it lost: the race must find out. */
+/* An entrant that loses a job and says that it has run it: the race must detect that. */
 #include "../entrant.h"
 
 static int lost;

@@ -1,4 +1,4 @@
-/* libuv's uv_queue_work: requests are the caller's memory, completions are delivered by the caller's loop. */
+/* libuv's uv_queue_work: requests lie in the caller's memory, and the caller's loop delivers completions. */
 #include "records.h"
 
 #include <stdio.h>

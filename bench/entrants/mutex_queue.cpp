@@ -1,4 +1,4 @@
-// Stands for libvmaf's pool: two mallocs per job, a queue as long as there are threads, a broadcast per job.
+// Stands for libvmaf's pool: two mallocs per job, a queue bounded at the number of threads, a broadcast per job.
 #include "queue_pool.hpp"
 
 using Pool = QueuePool<Memory::two_blocks, true, true>;

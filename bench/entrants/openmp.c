@@ -1,5 +1,5 @@
-/* OpenMP tasks, made by one thread of a parallel region; the same file for gcc's and LLVM's runtime. The region's end waits
- * for the tasks, and the caller is one of its W threads. */
+/* OpenMP tasks, made by one thread of a parallel region; the same file is built for gcc's and LLVM's runtime. The region's
+ * end waits for the tasks, and the caller is one of its W threads. */
 #include "records.h"
 
 struct omp_pool {

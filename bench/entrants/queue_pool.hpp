@@ -1,5 +1,5 @@
-// queue_pool.hpp: the pool most projects write by hand: one list, one mutex, condition variables. The baselines that stand
-// for real pools differ in a few decisions, so they are one template.
+// queue_pool.hpp: the pool that most projects write by hand: one list, one mutex, condition variables. The baselines that
+// stand for real pools differ in a few decisions, so they are one template.
 #ifndef WEFT_BENCH_QUEUE_POOL_HPP
 #define WEFT_BENCH_QUEUE_POOL_HPP
 
@@ -12,14 +12,14 @@
 #include <vector>
 
 enum class Memory {
-    two_blocks, // job and payload: a malloc each
-    slots,      // finished jobs are used again, the payload is a malloc
-    inline_64   // finished jobs are used again, payloads up to 64 bytes lie inside
+    two_blocks, // a malloc each for job and payload
+    slots,      // finished jobs are reused; the payload is a malloc
+    inline_64   // finished jobs are reused; payloads up to 64 bytes lie inside
 };
 
 constexpr size_t inline_bytes = 64;
 
-// bounded: at most as many queued jobs as threads. broadcast: every worker is woken for each job.
+// bounded: at most as many queued jobs as threads. broadcast: each job wakes every worker.
 template <Memory memory, bool bounded, bool broadcast> class QueuePool {
     static constexpr bool recycles = memory == Memory::slots || memory == Memory::inline_64;
 
@@ -50,7 +50,7 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
         return false;
     }
 
-    // Memory for a job and its payload: a finished slot when there is one. Recycling pools call this under the lock.
+    // Memory for a job and its payload: a finished slot if there is one. Recycling pools call this under the lock.
     Job *room(size_t size) {
         Job *job = unused;
         if (recycles && job != nullptr)

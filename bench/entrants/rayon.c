@@ -1,4 +1,4 @@
-/* rayon behind the table; its functions are in rayon/src/lib.rs. */
+/* rayon behind the entrant's table; its functions are in rayon/src/lib.rs. */
 #include "../entrant.h"
 
 void *rayon_create(uint32_t workers);

@@ -1,7 +1,8 @@
-/* records.h: memory for pools that take a pointer and leave the job's memory to their caller.
+/* records.h: memory for pools that take a pointer and leave the job's memory to the caller.
  *
- * One record per job of a batch, handed out in order and all taken back at once when the batch is over: the cheapest a
- * caller of such a pool can do, and no allocation once the first batch has been through. One thread uses it. */
+ * There is one record per job of a batch. Records are handed out in order, and all are taken back at once when the batch is
+ * over. That is the cheapest way for a caller of such a pool, and it allocates nothing after the first batch. One thread
+ * uses it. */
 #ifndef WEFT_BENCH_RECORDS_H
 #define WEFT_BENCH_RECORDS_H
 
@@ -43,7 +44,7 @@ static inline int records_grow(struct records *all) {
     return 0;
 }
 
-/* The next free record's memory, NULL when there is none. */
+/* The memory of the next free record; NULL: no memory. */
 static inline void *records_take(struct records *all) {
     size_t chunk = all->next / RECORDS_PER_CHUNK;
     if (chunk == all->chunk_count && records_grow(all) != 0) return NULL;
@@ -51,7 +52,7 @@ static inline void *records_take(struct records *all) {
     return all->chunks[chunk] + offset * all->record_size;
 }
 
-/* A record with the job in it. */
+/* A record that contains the job. */
 static inline struct record *records_fill(struct records *all, entrant_fn fn, const void *payload, size_t size) {
     struct record *record = (struct record *)records_take(all);
     if (record == NULL) return NULL;

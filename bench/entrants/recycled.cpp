@@ -1,4 +1,4 @@
-// Finished jobs are used again; each payload is still a malloc.
+// Finished jobs are reused; each payload is still a malloc.
 #include "queue_pool.hpp"
 
 using Pool = QueuePool<Memory::slots, false, false>;

@@ -1,4 +1,4 @@
-// Finished jobs are used again and payloads up to 64 bytes lie inside them.
+// Finished jobs are reused, and payloads up to 64 bytes lie inside them.
 #include "queue_pool.hpp"
 
 using Pool = QueuePool<Memory::inline_64, false, false>;

@@ -1,9 +1,9 @@
-/* No pool: submit is the call. The baseline of every efficiency. */
+/* No pool: submit calls the job. The baseline of every efficiency. */
 #include "../entrant.h"
 
 #include <string.h>
 
-/* 16-byte aligned room for the copy that every pool makes. */
+/* Room, aligned to 16 bytes, for the copy that every pool makes. */
 static union {
     unsigned char bytes[1 << 16];
     long double align;

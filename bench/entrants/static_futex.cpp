@@ -1,4 +1,4 @@
-// Threads that sleep on one word: a single FUTEX_WAKE starts all.
+// Threads that sleep on one word: a single FUTEX_WAKE starts all of them.
 #include "static_team.hpp"
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// static_team.hpp: no pool: W threads, the caller one of them, among whom each batch is split ahead. What a burst costs without
-// any queue, by the way in which threads are told to start and say that they are done.
+// static_team.hpp: no pool, but W threads, including the caller, among which each batch is split in advance. Shows what a
+// burst costs without any queue, for each way of starting the threads and of learning that they have finished.
 #ifndef WEFT_BENCH_STATIC_TEAM_HPP
 #define WEFT_BENCH_STATIC_TEAM_HPP
 
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-// A Gate is made with the team's size. open() lets the others start, pass() is where they wait for that, done() says that one has
-// finished, join() waits for all of them.
+// A Gate is constructed with the team's size. open() lets the others start; they wait for that in pass(). done() says that
+// one has finished, join() waits for all of them.
 template <class Gate> class StaticTeam {
     unsigned size;
     Gate gate;

@@ -1,6 +1,6 @@
-// Stands for OpenAirInterface's work-stealing task manager: a queue per thread behind a mutex, a push that goes on to the
-// next queue when one is busy, idle workers that look into all queues and then sleep on their own, rings that grow. Tasks
-// are {function, argument} by value: arguments over a pointer's size are the user's memory, here a malloc.
+// Stands for OpenAirInterface's work-stealing task manager: a queue per thread behind a mutex; a push that goes on to the
+// next queue if one is busy; idle workers that look into all queues and then sleep on their own; rings that grow. Tasks are
+// {function, argument} by value: arguments larger than a pointer lie in the user's memory, here a malloc.
 #include "queue_pool.hpp"
 
 #include <atomic>
@@ -22,7 +22,7 @@ class StealPool {
         size_t head = 0;
         size_t tail = 0;
 
-        // Under the lock. Growing copies the tasks to the front of a ring twice as large.
+        // Call it under the lock. Growing copies the tasks to the front of a ring twice as large.
         void push(const Task &task) {
             if (tail - head == ring.size()) grow();
             ring[tail++ & (ring.size() - 1)] = task;
@@ -75,7 +75,7 @@ class StealPool {
         return false;
     }
 
-    // The worker's own queue, with sleep. false: the pool stops.
+    // Pops from the worker's own queue, sleeping while it is empty. false: the pool stops.
     bool pop_own(Queue &queue, Task &task) {
         pthread_mutex_lock(&queue.lock);
         while (!queue.pop(task)) {

@@ -1,4 +1,4 @@
-// oneTBB arena, enqueued into from outside: W threads beside the caller.
+// oneTBB arena; tasks are enqueued from outside, and W threads run besides the caller.
 #include "tbb_pool.hpp"
 
 namespace {

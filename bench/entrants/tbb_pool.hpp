@@ -8,7 +8,7 @@
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
 
-// oneTBB starts no more threads than CPUs unless told.
+// Without a limit set here, oneTBB starts no more threads than there are CPUs.
 struct TbbPool {
     tbb::global_control limit;
     tbb::task_arena arena;

@@ -1,4 +1,4 @@
-/* weft, W - 1 workers and the caller, who helps while it waits. */
+/* weft, W - 1 workers and the caller, which helps while it waits. */
 #include "weft_pool.h"
 
 static void *create(const struct entrant_config *config) { return weft_entry_create(config, config->workers - 1, 0); }

@@ -1,4 +1,4 @@
-/* weft behind OpenAirInterface's task manager, as its programs use it: W threads, each task completes its answer, the
+/* weft behind OpenAirInterface's task manager, as its programs use it: W threads; each task completes its answer, and the
  * caller joins the answers. */
 #include "records.h"
 #include "task_manager.h"
@@ -14,7 +14,7 @@ struct oai {
     unsigned open;
 };
 
-/* Before the payload. */
+/* Lies before the payload. */
 struct oai_job {
     struct record record;
     task_ans_t *answer;

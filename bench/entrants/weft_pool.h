@@ -1,4 +1,4 @@
-/* weft_pool.h: weft behind the entrant's table, through its public header alone. */
+/* weft_pool.h: weft behind the entrant's table, using only its public header. */
 #ifndef WEFT_BENCH_WEFT_POOL_H
 #define WEFT_BENCH_WEFT_POOL_H
 
@@ -7,7 +7,7 @@
 #include <weft.h>
 #include <stdlib.h>
 
-/* The most weft takes; no pause within a round is as long. */
+/* The longest spin that weft accepts; no pause within a round is as long. */
 #define WEFT_SPIN_LONGEST INT64_C(1000000000)
 
 struct weft_entry {

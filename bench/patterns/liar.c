@@ -1,4 +1,4 @@
-/* Patterns that are not what they should be: the race must find each out. */
+/* Patterns with wrong results: the race must detect each. */
 #include "../patterns.h"
 
 static int calls;
@@ -22,7 +22,7 @@ static uint64_t uts(void *pool, const struct uts_tree *tree) {
     return tree->levels;
 }
 
-/* Once in a while the last index is left out, or the one before it runs twice for it. */
+/* Once in seven calls the last index is left out; once in seven, the index before it runs twice instead. */
 static int loop(void *pool, const struct pattern_loop *loop) {
     (void)pool;
     loop->body(0, loop->n - 1, loop->context, NULL);
@@ -36,7 +36,7 @@ static void *graph_make(void *pool, const struct pattern_graph *graph) {
     return (void *)(uintptr_t)graph;
 }
 
-/* In the wrong order. */
+/* Runs the nodes in the wrong order. */
 static int graph_run(void *pool, void *made) {
     const struct pattern_graph *graph = (const struct pattern_graph *)made;
     (void)pool;

@@ -1,5 +1,5 @@
-/* OpenMP: tasks with taskwait, a loop with a static schedule, tasks with dependences; the same file for gcc's and LLVM's
- * runtime. */
+/* OpenMP: tasks with taskwait, a loop with a static schedule, tasks with dependences; the same file is built for gcc's and
+ * LLVM's runtime. */
 #include "../patterns.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct team {
 
 struct team_graph {
     const struct pattern_graph *graph;
-    char *done; /* a byte for each node, for its dependences to name */
+    char *done; /* a byte for each node, which its dependences name */
     struct team_graph *next;
 };
 
@@ -79,7 +79,7 @@ static uint64_t nqueens(void *pool, unsigned n) {
 
 static uint64_t uts_count(const struct uts_tree *tree, struct uts_node node);
 
-/* Children first to end - 1, halved until one is left: a root may have thousands. */
+/* The children first to end - 1, halved until one is left: a root may have thousands. */
 static uint64_t uts_range(const struct uts_tree *tree, struct uts_node node, uint32_t first, uint32_t end) {
     uint64_t low, high;
     uint32_t middle = first + (end - first) / 2;
@@ -104,7 +104,7 @@ static uint64_t uts(void *pool, const struct uts_tree *tree) {
     return result;
 }
 
-/* A static schedule gives each thread one range: passed on whole, for the body takes ranges. */
+/* A static schedule gives each thread one range. It is passed on whole, because the body takes ranges. */
 static int loop(void *pool, const struct pattern_loop *loop) {
     int workers = ((struct team *)pool)->workers;
 #pragma omp parallel for schedule(static, 1) num_threads(workers)

@@ -1,4 +1,4 @@
-// tbb.hpp: what oneTBB's two entrants with patterns share.
+// tbb.hpp: what oneTBB's two entrants for patterns share.
 #ifndef WEFT_BENCH_PATTERNS_TBB_HPP
 #define WEFT_BENCH_PATTERNS_TBB_HPP
 
@@ -9,7 +9,7 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
-// oneTBB starts no more threads than CPUs unless told; deep recursion needs stack.
+// Without a limit set here, oneTBB starts no more threads than there are CPUs; deep recursion needs larger stacks.
 struct TbbTeam {
     tbb::global_control limit, stack;
     tbb::task_arena arena;

@@ -1,5 +1,5 @@
-/* weft: fork and join, weft_for, a graph; W - 1 workers and the caller. With one worker the caller waits while that one runs
- * the round. */
+/* weft: fork and join, weft_for, a graph; W - 1 workers and the caller. With one worker, the caller waits while that worker
+ * runs the round. */
 #include "../entrants/weft_pool.h"
 #include "../patterns.h"
 
@@ -88,7 +88,7 @@ struct uts_parent {
     struct uts_node node;
 };
 
-/* Children first to end - 1; both lie in frames of functions that wait for whoever reads them. */
+/* The children first to end - 1. Both structures lie in frames of functions that wait for their readers. */
 struct uts_part {
     const struct uts_parent *parent;
     uint32_t first, end;
@@ -104,7 +104,7 @@ static uint64_t uts_count(weft_fork_slot *here, const struct uts_tree *tree, str
     return all.end == 0 ? 1 : 1 + uts_range(here, &all);
 }
 
-/* Halved until one is left: a root may have thousands. */
+/* Halves the range until one child is left: a root may have thousands. */
 static uint64_t uts_range(weft_fork_slot *here, uts_part_pointer part) {
     uint32_t first = part->first, end = part->end;
     if (end - first == 1) return uts_count(here, part->parent->tree, uts_child(&part->parent->node, first));
@@ -151,7 +151,7 @@ static int edges_add(weft_graph *made, const struct pattern_graph *graph, const 
     return error;
 }
 
-/* Kept until the process ends, as is the pool. */
+/* The graph is kept until the process ends, as is the pool. */
 static void *graph_make(void *pool, const struct pattern_graph *graph) {
     weft_graph *made = NULL;
     struct graph_node *contexts = (struct graph_node *)calloc(graph->nodes, sizeof *contexts);

@@ -2,7 +2,7 @@
  *
  *   refill:  cache <- overflow <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
  *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one
- * message
+ *            message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
  * The warm pool holds only slabs of its own heap. A slab leaves it when all its free blocks are carved (a tier drop), when

@@ -7,8 +7,8 @@
  *   LISTED    as good, but the pool is full
  *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
  *   (empty)   nothing is used: it has left its class. It goes to the heap's LRU, from where it comes back as a slab of any
- * class; or,
- *             if at most half of it was ever handed out, to the depot, which keeps such slots for a class's last slab
+ *             class; or, if at most half of it was ever handed out, to the depot, which keeps such slots for a class's last
+ *             slab
  *
  * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
 #ifndef WEFT_HEAP_H
@@ -59,12 +59,11 @@ struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
     uint32_t capacity; /* of the warm pool */
     uint32_t prefill;
-    uint64_t allocs_when_full; /* allocations when the cache was last full */
-    uint32_t looks, found;     /* since the last adaptation: slabs wanted, and found in the pool */
-    uint16_t lines_spared;     /* of blocks that go home: blocks_write */
-    uint32_t grown,
-        grown_most;        /* slabs of which more than half was handed out; the most there were before they became fewer */
-    uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
+    uint64_t allocs_when_full;  /* allocations when the cache was last full */
+    uint32_t looks, found;      /* since the last adaptation: slabs wanted, and found in the pool */
+    uint16_t lines_spared;      /* of blocks that go home: blocks_write */
+    uint32_t grown, grown_most; /* slabs of which more than half was handed out; the most there ever were when one left */
+    uint32_t last_trimmed;      /* heap_trim_last: the rest that was next then */
     heap_counter count[HEAP_COUNTS];
 };
 

@@ -2,7 +2,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H4  weft_heap_configure: version + 1  release  H5  a heap follows to the new version with the old configuration, for
- * good
+ *                                                      good
  */
 #include <string.h>
 

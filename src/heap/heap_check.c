@@ -18,20 +18,16 @@
  *   places      slab_carve_any and depot.c choose them at random; guards stand around what depot.c gives
  *   canary      its bytes are a secret of the process, and it has at least SECRET_CANARY bytes
  *   bounds      the last bytes of each block of a slab, and those before its first block, hold a canary from the time that a
- * block
- *               beside them is first handed out, also while the block that they are in is free: they then guard its
- * neighbour. So
- *               a free checks both ends of its block. The slab's owner writes a bound before the first of the two blocks
- * beside it
- *               is handed out; from then on every thread only reads it
+ *               block beside them is first handed out, also while the block that they are in is free: they then guard its
+ *               neighbour. So a free checks both ends of its block. The slab's owner writes a bound before the first of the
+ *               two blocks beside it is handed out; from then on every thread only reads it
  *   quarantine  has fewer blocks and bytes; the block that leaves is chosen at random. A block over MEDIUM_MAX that waits
- * there is
- *               itself guarded, so it takes no memory, and any use of it is stopped
+ *               there is itself guarded, so it takes no memory, and any use of it is stopped
  *   marks       of a slot become NONE when a slab begins there, because its bounds are new, too
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks
- * are lost
+ *                                              are lost
  *   M3  mark_change: CAS mark     relaxed  -   split: a block that two threads free at once is freed twice
  */
 #include <string.h>

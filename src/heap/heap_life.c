@@ -7,9 +7,9 @@
  * a turn of decay, a trim or a thread that takes the heap, finds them. Only new threads take bare heaps, so they do not make
  * new heaps while others are being stripped.
  *
- * The end. Other destructors of the thread's data may run after ours, and after all of them the C library frees the thread's
- * own data, when nobody is told any more. So a thread that was told twice borrows an idle heap for one call. So does a
- * thread that will not be told, because the process has no key left.
+ * The end. Some destructors of the thread's data may run after ours. After all of them the C library frees the thread's own
+ * data, and by then the heap is not told about the end any more. So a thread that was told twice borrows an idle heap for
+ * one call. So does a thread that will not be told, because the process has no key left.
  *
  * Decay. A turn is taken by the first thread that comes after its time. What has emptied goes to the depot at the first turn
  * after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow. A thread

@@ -17,8 +17,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   W1  change_begin: CAS word   acquire  W2  the handle is read before it was written, or written while another thread
- * still reads it;
- *                                              split: two threads are started, or two join one
+ *                                             still reads it; split: two threads are started, or two join one
  *   W2  purge_set: store word    release  W1  see W1
  *   W3  purge_sleep: CAS word    relaxed  -   split: a change is overwritten, and its join never ends
  *   W5  purge_sleep: heavy fence heavy    W4  see W4

@@ -7,8 +7,8 @@
  * merged and cut; little of what lies behind the block is in memory. Both sorts grow in place if what lies behind them is
  * free. A mapping may be moved; a run is copied.
  *
- * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or a quarter of all live blocks
- * with a mapping if that is more. In secure mode none is kept, and guards stand before the block and behind it.
+ * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or, if that is more, a quarter of
+ * the bytes in live blocks with a mapping. In secure mode none is kept, and guards stand before the block and behind it.
  *
  * All mappings are in a table of records, for weft_heap_walk: chunks of records, with one bit each.
  *

@@ -3,20 +3,14 @@
  * A check of each free may cost next to nothing, so there are few, and they use only what is read anyway.
  *
  *   at the free    The free adds the word of the block's slot to an address (depot.h). A word that is no slot's leads to
- * memory that is
- *                  not mapped, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's
- * divisor:
- *                  an address inside a block takes the slow path, which ends here. So does a block whose first word says
- * that it was
- *                  freed, by whichever thread; the next allocation clears that word.
+ *                  memory that is not mapped, and the process ends by a fault. The block's offset in the slot is multiplied
+ *                  by its kind's divisor: an address inside a block takes the slow path, which ends here. So does a block
+ *                  whose first word says that it was freed, by whichever thread; the next allocation clears that word.
  *   at the malloc  Above TINY_MAX, a margin before a slab's blocks hides some addresses inside a block from the check at the
- * free.
- *                  They are found when the block would be handed out, which checks its exact place.
+ *                  free. They are found when the block would be handed out, which checks its exact place.
  *   at the slab    Any other block that leaves the caches meets its slab's bits. If it is free there already, or no block
- * begins at its
- *                  address, it was freed by mistake, some time ago. This also finds a second free if the program wrote the
- * first word
- *                  in between.
+ *                  begins at its address, it was freed by mistake, some time ago. This also finds a second free if the
+ *                  program wrote the first word in between.
  *
  * Nothing in a freed block is used as an address.
  *

@@ -9,8 +9,7 @@
  * the class before that many can have come. Two things bring a thread here:
  *
  *   the cache is empty    A place of the cache is made NULL, so that it looks empty earlier: the veil. Every slow path that
- * reads the
- *                         cache first puts back what the veil hides.
+ *                         reads the cache first puts back what the veil hides.
  *   some frees            are counted, as in heap_watch.c, but possibly fewer.
  *
  * If v blocks are above the veil and the c-th free from now comes here, at most v + c - 1 allocations are unseen. While
@@ -242,7 +241,7 @@ void sampling_end(const void *p) { load_rlx(&heaps.sampler)->end(p); }
 
 void sampling_resize(const void *p, size_t size) { load_rlx(&heaps.sampler)->resize(p, size); }
 
-/* ---- who samples -------------------------------------------------------------------------------------------------- */
+/* ---- the sampler -------------------------------------------------------------------------------------------------- */
 
 bool sampling_set(const struct sampler *sampler, uint64_t interval_bytes, uint64_t seed) {
     if (mode_checks()) return false;

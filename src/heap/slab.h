@@ -10,7 +10,7 @@
 #define MEDIUM_MAX ((size_t)32768)
 #define TINY_MAX ((size_t)1024)
 
-/* Four classes to each doubling above 128. Three more, 1152, 4608 and 5120, fit a power of two and a header. */
+/* Four classes to each doubling above 128. Two more, 1152 and 4608, fit a power of two and a header. */
 #define CLASS_SIZES(X)                                                                                                      \
     X(16), X(32), X(48), X(64), X(80), X(96), X(112), X(128), X(160), X(192), X(224), X(256), X(320), X(384), X(448),       \
         X(512), X(640), X(768), X(896), X(1024), X(1152), X(1280), X(1536), X(1792), X(2048), X(2560), X(3072), X(3584),    \
@@ -51,9 +51,9 @@ INLINE unsigned class_of(size_t size) {
                                     : class_of_medium[(size + MEDIUM_STEP - 1) / MEDIUM_STEP];
 }
 
-/* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks
- * start at multiples of their size from an aligned slot, or, over TINY_MAX, from a margin of whole lines behind its
- * start. */
+/* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. In a slot,
+ * which is aligned, blocks start at multiples of their size; over TINY_MAX a margin of whole lines comes before the first
+ * block. */
 unsigned class_aligned(size_t alignment, size_t size);
 
 /* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
@@ -153,7 +153,7 @@ struct trial {
     int8_t votes; /* pairs of phases in which writing was quicker, less those in which it was slower */
     bool writes;  /* the result, used between trials */
 };
-#define TRIAL_BLOCKS 32768u /* more than are in transit between threads, which hide for a while which way is slower */
+#define TRIAL_BLOCKS 32768u /* more than are in transit between threads: these hide for a while which side is slower */
 /* Ends a phase. Returns whether to write in the next one. */
 bool trial_next(struct trial *trial, uint64_t now_ns);
 /* Returns whether to write into the next `count` blocks. */

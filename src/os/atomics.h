@@ -59,8 +59,7 @@
 
 /* A full fence. It orders flags only; a payload always travels by release and acquire. */
 #define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
-/* The same, after which a thread's last access other than loads was a read-modify-write: on x86 that is already a full
- * fence. */
+/* The same, where the thread's last access other than loads was a read-modify-write: on x86 that is a full fence already. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(GENMC)
 #define fence_rmw_sc(tag) fence_compiler()
 #else

@@ -29,7 +29,7 @@ static ATOMIC(bool) has_unwinder;
 int os_frames_begin(void) {
     void *frame[2];
     KEEP_ERRNO;
-    bool has = backtrace(frame, 2) > 0; /* the first call loads a library, which must not happen in os_frames */
+    bool has = backtrace(frame, 2) > 0; /* the first call loads a library; if it cannot, os_frames does not try again */
     store_rlx(&has_unwinder, has);
     return has ? 0 : ENOSYS;
 }

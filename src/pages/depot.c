@@ -9,7 +9,7 @@
  *
  *   word        bits clear         bits set
  *   LISTED 0    full, unknown      never
- *   LISTED 1    full, in stack     free slots, in stack or in the hands of the one who will push it
+ *   LISTED 1    full, in stack     free slots, in stack or about to be pushed
  *
  * The stacks are R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986), with a count of
  * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
@@ -377,8 +377,8 @@ struct slots depot_take_part(void) {
 }
 
 /* Segments that have no room for any run may lie on top of the stack for good. So this search goes on among all segments,
- * cyclically, each time from where the last one ended or found the best run. It thus reaches any segment that has a run, and
- * a new segment is made only after so many have been seen to have none. */
+ * cyclically, each time from where the last one ended or found the best run. It thus reaches any segment that has a run; and
+ * for each new segment that is made, `looks` old ones were found to have none. */
 static void run_look_far(struct run *best, const struct want *want, uint64_t looks) {
     struct heap_segment *segment = load_acq(A15, &depot.run_at), *before = best->segment;
     bool goes_on = true;

@@ -99,7 +99,7 @@ struct marks {
 
 #define LINE_WORDS (CACHE_LINE / 8u)
 #define FAR_LINES ((SLAB_WORDS_MAX + LINE_WORDS - 1) / LINE_WORDS)
-/* Bits of free blocks: adjacent lines in the segment's far_free. A slab has them from the time its first block comes back
+/* Bits of free blocks: adjacent lines in some segment's far_free. A slab has them from the time its first block comes back
  * until all have come back. When many blocks are allocated and then freed, only few slabs at a time are partly free, so few
  * lines are ever written. A slab's lines begin at a multiple of their number, rounded up to a power of two. So however many
  * lines other slabs have, a place is left: there are as many places as slots. */

@@ -3,8 +3,7 @@
  *   default  only those that cost nothing (misuse.c)
  *   checked  every block has a mark; every misuse found is reported (heap_check.c)
  *   secure   as checked, with less room for freed blocks, and hard to guess: blocks and slabs lie at random places, guards
- * stand
- *            around slabs and large blocks, and canaries are a secret
+ *            stand around slabs and large blocks, and canaries are a secret
  *
  * Once a mode has begun, its words are in read-only memory, sealed where the system can. */
 #ifndef WEFT_HEAP_MODE_H

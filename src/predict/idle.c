@@ -42,7 +42,7 @@
 #define POLL_BACKLOG 2048u /* cells of tiny tasks */
 #endif
 
-/* The threads from outside that are in a call and awake, but at most about `most`. */
+/* How many outside threads are in a call and awake, up to `most`. */
 static uint32_t guests_awake(const weft_pool *pool, uint32_t most) {
     uint32_t asleep = load_rlx(&pool->guests_asleep);
     uint32_t guests = 0;
