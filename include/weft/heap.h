@@ -189,8 +189,8 @@ enum weft_heap_remote {
  * @retval WEFT_OK done
  * @retval WEFT_EINVAL config is NULL, a number is out of range, or a field that this version does not know is not zero;
  *     nothing changed, as with the codes below
- * @retval WEFT_EBUSY checks were to begin, but another thread has allocated already or a private heap exists; or checks
- *     were to end or to change; or another thread is in this call
+ * @retval WEFT_EBUSY checks were to begin, but another thread has allocated already, a private heap exists or a profile
+ *     has begun; or checks were to end or to change; or another thread is in this call
  * @retval WEFT_ENOMEM no memory for the checks
  * @retval WEFT_EAGAIN the purge thread could not be started
  * @threads Any thread.
