@@ -107,7 +107,8 @@ void *operators_new_used(size_t bytes) { return ::operator new(bytes); }
 void operators_delete_used(void *block) { ::operator delete(block); }
 void operators_delete_array_used(void *block) { ::operator delete[](block); }
 
-OURS void *operators_new_aligned(size bytes, alignment align) noexcept(false) __attribute__((alias("_ZnwmSt11align_val_t")));
+OURS void *operators_new_aligned(size bytes, alignment align) noexcept(false)
+    __attribute__((alias("_ZnwmSt11align_val_t"), malloc, alloc_size(1)));
 
 namespace {
 
