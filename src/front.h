@@ -12,6 +12,9 @@
 /* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
 const char *config_read(weft_config *whole, const weft_config *config);
 bool slice_is_sound(int64_t slice_ns);
+/* What it says, or NULL: it is not set, or empty. Not what the caller of a program with more rights than its own (set-user-ID)
+ * says: it may name files. */
+const char *variable(const char *name);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 

@@ -61,7 +61,7 @@ static void test_from_empty_env(void **state) {
     static const char *const all[] = {"WEFT_WORKERS",      "WEFT_SPARES",      "WEFT_CPUS",           "WEFT_SPIN_NS",
                                       "WEFT_STACK_SIZE",   "WEFT_QUEUE_MAX",   "WEFT_STATS",          "WEFT_TRACE",
                                       "WEFT_TRACE_EVENTS", "WEFT_WATCHDOG_NS", "WEFT_EXPECT_PERCENT", "WEFT_BACKGROUND_MAX",
-                                      "WEFT_SLICE_NS",     "WEFT_POLICY"};
+                                      "WEFT_SLICE_NS",     "WEFT_POLICY",      "WEFT_JOBSERVER"};
     weft_config config = config_of(2), before = config;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) setenv(all[i], "", 1);
     assert_null(weft_config_wrong(&config));
@@ -101,6 +101,8 @@ static void test_from_env_bounds(void **state) {
         VARIABLE("WEFT_SLICE_NS", "100000000", "100000001", slice_ns, 100000000),
         VARIABLE("WEFT_SLICE_NS", "100000", "99999", slice_ns, 100000),
         VARIABLE("WEFT_SLICE_NS", "-1", "-18446744073709551615", slice_ns, WEFT_SLICE_NONE),
+        VARIABLE("WEFT_JOBSERVER", "on", "onn", flags, WEFT_POOL_JOBSERVER),
+        VARIABLE("WEFT_JOBSERVER", "off", "1", flags, 0),
         VARIABLE("WEFT_POLICY", "deadline:1:9223372036854775807:9223372036854775807", "deadline:1:2:9223372036854775808",
                  period_ns, INT64_MAX),
 #undef VARIABLE
@@ -117,12 +119,44 @@ static void test_from_env_bounds(void **state) {
     }
 }
 
+/* MAKEFLAGS asks for pools that will have any number of workers, unless WEFT_JOBSERVER tells. */
+static void test_makeflags(void **state) {
+    (void)state;
+    static const struct {
+        const char *makeflags, *jobserver, *workers;
+        uint32_t flags, asked;
+    } cases[] = {
+        {" -j2 --jobserver-auth=3,4", NULL, NULL, 0, WEFT_POOL_JOBSERVER_AUTO},
+        {" -j2 --jobserver-auth=fifo:/x", "", NULL, 0, WEFT_POOL_JOBSERVER_AUTO},
+        {" -j2 --jobserver-auth=3,4", NULL, "2", 0, WEFT_POOL_JOBSERVER_AUTO},
+        {" -j2 --jobserver-auth=3,4", "on", "2", 0, WEFT_POOL_JOBSERVER},
+        {" -j2 --jobserver-auth=3,4", "off", NULL, 0, 0},
+        {" -j2 --jobserver-auth=3,4", "off", NULL, WEFT_POOL_JOBSERVER | WEFT_POOL_JOBSERVER_AUTO, 0},
+        {" -j2", NULL, NULL, 0, 0},
+        {" -- --jobserver-auth=3,4", NULL, NULL, 0, 0},
+        {NULL, NULL, NULL, 0, 0},
+        {NULL, "on", NULL, 0, WEFT_POOL_JOBSERVER},
+        {NULL, NULL, NULL, WEFT_POOL_JOBSERVER, WEFT_POOL_JOBSERVER},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_config config = config_of(0);
+        config.flags = cases[i].flags;
+        if (cases[i].makeflags != NULL) setenv("MAKEFLAGS", cases[i].makeflags, 1);
+        if (cases[i].jobserver != NULL) setenv("WEFT_JOBSERVER", cases[i].jobserver, 1);
+        if (cases[i].workers != NULL) setenv("WEFT_WORKERS", cases[i].workers, 1);
+        assert_int_equal(weft_config_from_env(&config), WEFT_OK);
+        if (config.flags != cases[i].asked) fail_msg("case %zu: %u", i, config.flags);
+        unsetenv("MAKEFLAGS");
+        unsetenv("WEFT_JOBSERVER");
+        unsetenv("WEFT_WORKERS");
+    }
+}
+
 int main(void) {
+    unsetenv("MAKEFLAGS"); /* the test's own, under make */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_env),
-        cmocka_unit_test(test_from_empty_env),
-        cmocka_unit_test(test_from_env_bounds),
-        cmocka_unit_test(test_from_bad_env),
+        cmocka_unit_test(test_from_env),     cmocka_unit_test(test_from_empty_env), cmocka_unit_test(test_from_env_bounds),
+        cmocka_unit_test(test_from_bad_env), cmocka_unit_test(test_makeflags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ cv::parallel::ParallelForAPI *make() noexcept {
     const bool is_process = is_shared || config.workers > 0 || config.cpus != nullptr;
     const unsigned cpus = weft_cpu_count();
     config.workers = cpus > 1 ? cpus - 1 : 1;
+    if ((config.flags & WEFT_POOL_JOBSERVER_AUTO) != 0) config.flags |= WEFT_POOL_JOBSERVER; // loops do with one thread
     if (config.name == nullptr) config.name = "opencv";
     weft_pool *pool = nullptr;
     const int error = is_process ? weft_pool_default(&pool) : weft_pool_create(&pool, &config);

@@ -95,6 +95,31 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 void os_empty(int fd);
 void os_close(int fd);
 
+/* A descriptor of this process's own, which the program may close: make's pipe of tokens, or a bell that wakes who waits for one. */
+typedef struct os_pipe {
+    int fd; /* below 0: none */
+    uint64_t device, inode;
+    uint32_t parent; /* of make's: the process that started this one, where nothing else tells when make has ended; or 0 */
+} os_pipe;
+
+/* Does MAKEFLAGS (or NULL) tell of tokens? */
+bool os_jobserver_is_named(const char *flags);
+/* Finds the tokens of the make that MAKEFLAGS tells of (jobserver.c). 0, or a positive errno value and nothing is open: ENOENT, it tells of
+ * none, or the named pipe is gone; EBADF, make has not left its pipe to this program; EINVAL, what it tells is no pipe. */
+int os_jobserver_open(const char *flags, os_pipe *tokens);
+/* Takes one, and gives that one back; neither waits. false: there is none just now; there is no room; make has ended; or the program
+ * has closed the descriptor, and its number may be another file's. */
+bool os_jobserver_take(const os_pipe *tokens, unsigned char *token);
+bool os_jobserver_give(const os_pipe *tokens, unsigned char token);
+/* Sleeps until there may be a token, if it `asks` for one, until the bell rings, also before, or until `deadline_ns` (CLOCK_MONOTONIC; 0:
+ * none), and for a second at most. May return for no reason. false: this process has them no more. */
+bool os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+/* 0 or a positive errno value. It rings from os_bell_ring until os_bell_still. */
+int os_bell_open(os_pipe *bell);
+void os_bell_ring(const os_pipe *bell);
+void os_bell_still(const os_pipe *bell);
+void os_pipe_close(os_pipe *pipe);
+
 /* Ends the process with a line on standard error: going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));
 
@@ -220,6 +245,7 @@ typedef struct os_mutex {
     os_word word; /* the holder's thread id, with the kernel's marks; 0: unlocked */
 } os_mutex;
 void os_lock(os_mutex *mutex);
+bool os_try_lock(os_mutex *mutex);
 void os_unlock(os_mutex *mutex);
 
 /* One turn of a spin loop. */
@@ -315,6 +341,7 @@ typedef struct os_self {
     uintptr_t heap_mask; /* of a block's address - 1, that of its segment; 0: each free is to take the long way */
     uintptr_t heap_base; /* where heap_mask is not 0: what a slot's word is added to */
     void (*on_exit[OS_EXITS])(struct os_self *self);
+    bool counts; /* among the threads that run, where programs share them (sched/tokens.c) */
 } os_self;
 
 /* Stands for a heap whose caches are empty, so that who allocates need not ask whether there is one: its first OS_HEAP_TOPS

@@ -14,7 +14,7 @@
  * it (ENOSYS, seccomp), who finds it locked yields.
  *
  * Ordering table
- * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
+ * O1  os_try_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
  * O2  os_lock_slow, load  acquire  O3, O5  the same, for one that slept
  * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
  * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
@@ -539,9 +539,13 @@ static NOINLINE void os_lock_slow(os_mutex *mutex) {
     (void)load_acq(O2, &mutex->word);
 }
 
-void os_lock(os_mutex *mutex) {
+bool os_try_lock(os_mutex *mutex) {
     uint32_t found = 0;
-    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, os_thread_id()))) os_lock_slow(mutex);
+    return cas_acq(O1, &mutex->word, &found, os_thread_id());
+}
+
+void os_lock(os_mutex *mutex) {
+    if (UNLIKELY(!os_try_lock(mutex))) os_lock_slow(mutex);
 }
 
 void os_unlock(os_mutex *mutex) {

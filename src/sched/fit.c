@@ -111,7 +111,7 @@ void fit_configure(weft_pool *pool) {
     if (is_chosen) config->workers = (uint32_t)min_u64(load_rlx(&pool->cpu_count), WEFT_WORKERS_MAX);
     pool->workers_max = config->workers;
     if (pool->is_fitted) pool->workers_max = (uint32_t)min_u64(max_u64(os_cpus_online(), config->workers), WEFT_WORKERS_MAX);
-    store_rlx(&pool->workers, config->workers);
+    fit_count(pool, config->workers);
     store_rlx(&pool->fit_due, pool->is_fitted ? os_ticks() + pool->fit_ticks : UINT64_MAX);
 }
 
@@ -122,7 +122,7 @@ int64_t fit_spin_ns(const weft_pool *pool) {
 }
 
 uint32_t fit_expect_percent(const weft_pool *pool) {
-    int32_t percent = pool->expect_wish;
+    int32_t percent = pool->has_tokens ? WEFT_EXPECT_NONE : pool->expect_wish;
     if (percent == 0) percent = fit_spin_ns(pool) == WEFT_SPIN_NONE ? WEFT_EXPECT_NONE : EXPECT_PERCENT_DEFAULT;
     return percent < 0 || load_rlx(&pool->cpu_count) == 1 ? 0 : (uint32_t)percent;
 }
@@ -163,7 +163,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
         store_rlx(&pool->fit_due, UINT64_MAX);
     }
     uint32_t now = may ? fit_start(pool, wanted) : before;
-    store_rlx(&pool->workers, now);
+    fit_count(pool, now);
     if (pool->background_follows) store_rlx(&pool->background_max, fit_background(now));
     park_limit(&pool->park, now);
     os_unlock(&pool->lock);

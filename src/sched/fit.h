@@ -12,6 +12,11 @@ uint32_t fit_expect_percent(const weft_pool *pool);
 
 /* Background tasks at once, where half as many as workers may run. */
 INLINE uint32_t fit_background(uint32_t workers) { return (uint32_t)max_u64(workers / 2, 1); }
+/* Under the pool's lock, or while it is made: so many workers may run. */
+INLINE void fit_count(weft_pool *pool, uint32_t workers) {
+    store_rlx(&pool->workers, workers);
+    store_rlx(&pool->surely, pool->has_tokens ? 0 : workers);
+}
 /* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
 

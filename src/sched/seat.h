@@ -33,6 +33,10 @@ void seat_forget(os_self *self, const weft_pool *pool);
  * what they sleep for may wait in a section, also of a thread from outside, for a task that is queued. */
 uint32_t pool_spares_wanted(const weft_pool *pool);
 uint32_t pool_spares_most(const weft_pool *pool);
+/* A worker always is. */
+INLINE bool spare_is_wanted(const struct weft_worker *seat) {
+    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
+}
 /* Might one more be had for who is about to sleep? */
 bool pool_spare_may_come(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
@@ -48,6 +52,8 @@ void rest_keep(struct weft_worker *seat);
 /* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
  * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);
+/* Gives free pages back. */
+void pool_purge(weft_pool *pool);
 /* Is a worker or a spare neither in a section nor held up? */
 bool pool_has_runner(const weft_pool *pool);
 /* Starts and wakes the spares that are wanted. Whether there are as many. Any thread. */

@@ -32,6 +32,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 struct wait {
     struct weft_worker *seat;
@@ -48,6 +49,7 @@ struct wait {
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
     bool slept;       /* when it last looked once more before a sleep */
+    bool counts;      /* its thread counts for it among those that run (tokens.h) */
     bool has_ended;   /* it has ended the group */
 };
 
@@ -217,9 +219,20 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_found;
 }
 
+/* It runs tasks: it counts, also in a section, until the section or the wait ends (tokens.c). */
+static void wait_counts(struct wait *wait) { wait->counts = tokens_enter(wait->seat->pool); }
+static void wait_counts_no_more(struct wait *wait) {
+    if (wait->counts) (void)tokens_leave();
+    wait->counts = false;
+}
+
+/* It counts within the section, if at all: it helps nobody before, and needs none once it helps. */
 static void wait_unblock(struct wait *wait) {
-    if (wait->blocks) weft_block_end(wait->seat);
+    if (!wait->blocks) return;
+    wait_counts_no_more(wait);
+    weft_block_end(wait->seat);
     wait->blocks = false;
+    if (wait->help != WEFT_HELP_NONE) wait_counts(wait);
 }
 
 /* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when
@@ -243,6 +256,7 @@ static bool wait_turns_to_help(struct wait *wait) {
     if (pool->ordered && pool_has_runner(pool)) return true;
     wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
     wait->seat->has_spare = false;
+    wait_counts(wait);
     return true;
 }
 
@@ -295,6 +309,7 @@ static bool wait_run_own(struct wait *wait) {
     struct frame frame;
     if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
     if (seat->pool->ordered) wait_unblock(wait); /* who runs is not asleep */
+    bool counts = tokens_enter(seat->pool);      /* in an ordered pool it may help nobody */
     frame_push(seat, &frame);
     frame.record = wait->record;
     frame.index = wait->record->item.index;
@@ -308,6 +323,7 @@ static bool wait_run_own(struct wait *wait) {
     else if (record != NULL)
         worker_settle(seat, record);
     frame_pop(seat);
+    if (counts) (void)tokens_leave();
     count_up(&seat->claims_made[CLAIM_LANE], ran);
     count_up(&seat->helped, ran);
     wait->ran |= ran > 0;
@@ -423,7 +439,7 @@ static int wait_seated(struct wait *wait) {
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
     wait_leave(wait);
-    if (wait->blocks) weft_block_end(seat);
+    wait_unblock(wait);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;
@@ -447,7 +463,9 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
+    if (wait->help != WEFT_HELP_NONE) wait_counts(wait);
     error = wait_seated(wait);
+    wait_counts_no_more(wait);
     guest_leave(wait->seat);
     return error;
 }

@@ -49,6 +49,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/slice.h"
+#include "sched/tokens.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -500,12 +501,6 @@ static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     return true;
 }
 
-static void give_pages_back(weft_pool *pool) {
-    segments_purge(&pool->segments);
-    heap_rest();
-    store_rlx(&pool->purged, 1);
-}
-
 /* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
  * park, to give pages back. */
 static bool park_until(struct weft_worker *seat, bool is_last) {
@@ -519,7 +514,7 @@ static bool park_until(struct weft_worker *seat, bool is_last) {
     if (ready_ns != 0) os_timer_exact(false);
     uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
     if (end == PARK_WOKEN) predict_woken(seat);
-    if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
+    if (purge_ns != 0 && now_ns >= purge_ns) pool_purge(pool);
     return end == PARK_WOKEN;
 }
 
@@ -542,6 +537,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
+    (void)tokens_leave();
     if (park_until(seat, is_last)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return time_wake(seat, since);
@@ -562,13 +558,10 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     return was_woken;
 }
 
-static bool spare_is_wanted(const struct weft_worker *seat) {
-    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
-}
-
 /* A spare that nobody needs sleeps until a section begins, a worker beyond those that are to run until more are. */
 static void rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
+    (void)tokens_leave();
     for (;;) {
         uint32_t seen = load_acq(D10, event);
         if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
@@ -619,6 +612,18 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     add_rlx(&seat->pool->awake, 1);
 }
 
+/* Where not all may run at any time. true: it has rested, or is to, or to end; is busy, and is to look anew. Who has waited for a
+ * token looks for work once, whatever has become of that meanwhile. */
+static NOINLINE bool worker_halts(struct weft_worker *seat, bool *is_searcher, unsigned *force) {
+    weft_pool *pool = seat->pool;
+    bool is_over = fit_is_over(seat);
+    if (!is_over && (!pool->has_tokens || tokens_await(seat, *is_searcher))) return false;
+    if (is_over) worker_rest(seat, *is_searcher);
+    *is_searcher = pool->has_tokens && park_searcher(&pool->park, seat->index);
+    *force = 0;
+    return is_over || fit_is_over(seat) || load_rlx(&pool->exits);
+}
+
 static void worker_loop(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     bool is_searcher = false;
@@ -626,12 +631,7 @@ static void worker_loop(struct weft_worker *seat) {
     unsigned force = 0;    /* it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
-        if (fit_is_over(seat)) {
-            worker_rest(seat, is_searcher);
-            is_searcher = false;
-            force = 0;
-            continue;
-        }
+        if (UNLIKELY(seat->index >= load_rlx(&pool->surely)) && worker_halts(seat, &is_searcher, &force)) continue;
         if (find_work(seat, force, &find)) {
             if (is_searcher) leave_searcher(seat, &find);
             is_searcher = false;
@@ -679,6 +679,7 @@ void worker_main(void *argument) {
     store_rel(D11, &seat->has_begun, 1);
     os_wake(&seat->has_begun, 1);
     worker_loop(seat);
+    (void)tokens_leave();
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     realtime_end(seat);
     frame_pop(seat);

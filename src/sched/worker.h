@@ -69,6 +69,7 @@ struct weft_worker {
     os_thread thread;
     struct loop *in_loop;          /* the loop whose body it calls now, or NULL */
     bool has_worked;               /* it ran a task since its last sleep, at which predict/ cleared this */
+    uint64_t counted;              /* of each open section, the last in bit 0: did its thread count before (tokens.c)? */
     bool has_woken;                /* a thread from outside that runs nothing, since it last lingered */
     uint64_t searcher_ticks;       /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
     uint64_t spin_window;          /* ticks: when the window began in which its spinning is bounded (realtime.c) */
@@ -123,15 +124,18 @@ struct weft_worker {
 /* All threads read a field. One that is not ATOMIC is written while the pool is made, unless its comment says otherwise. */
 struct weft_pool {
     /* read often, written rarely */
-    uint64_t id;                /* unique in the process; 0 never */
-    uint64_t fork_count;        /* os_fork_count when it was made */
-    uint32_t references;        /* to the process's own pool; under the lock of that pool's place (pool.c) */
-    bool is_own;                /* it is the process's own pool; written by pool.c */
-    ATOMIC(uint32_t) workers;   /* worker threads that may run tasks, on the first seats; written by fit.c under the lock */
-    uint32_t workers_made;      /* worker threads started; some may rest; under the lock */
-    ATOMIC(uint32_t) awake;     /* of these, those that do not rest; written by each (worker.c) and by who starts it */
-    uint32_t workers_max;       /* seats for workers; the spares' seats come after them */
-    ATOMIC(uint32_t) cpu_count; /* CPUs for the workers; this and the next are written by fit.c */
+    uint64_t id;         /* unique in the process; 0 never */
+    uint64_t fork_count; /* os_fork_count when it was made */
+    uint32_t references; /* to the process's own pool; under the lock of that pool's place (pool.c) */
+    bool is_own;         /* it is the process's own pool; written by pool.c */
+    /* worker threads that may run tasks, on the first seats; this and the next are written by fit.c under the lock */
+    ATOMIC(uint32_t) workers;
+    ATOMIC(uint32_t) surely;       /* of these, those that may at any time: all, or with has_tokens none */
+    bool has_tokens;               /* its threads count against make's tokens (tokens.c) */
+    uint32_t workers_made;         /* worker threads started; some may rest; under the lock */
+    ATOMIC(uint32_t) awake;        /* of these, those that do not rest; written by each (worker.c) and by who starts it */
+    uint32_t workers_max;          /* seats for workers; the spares' seats come after them */
+    ATOMIC(uint32_t) cpu_count;    /* CPUs for the workers; this and the next are written by fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
     ATOMIC(uint64_t) fit_due;      /* ticks: when to count the CPUs again; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* ticks between two counts */
@@ -214,6 +218,17 @@ struct weft_pool {
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
     } slices; /* written by slice.c; refusals by each worker */
+    struct {
+        int error;           /* why it has none, where they were asked for */
+        weft_pool *next;     /* this and all below: under the lock of tokens.c, where it has_tokens */
+        uint32_t runners;    /* its workers and spares that count */
+        bool asks;           /* the one that has `turn` sleeps until the bell rings, or there is a token */
+        bool relies;         /* it does so without a time limit, for another of the pool runs */
+        uint64_t exceeds_ns; /* since when its only runner goes on without a token; 0: it does not */
+        uint64_t again_ns;   /* beside callers: not before that once more */
+        os_mutex turn;       /* of its workers that wait for a token, one has it; taken before that lock */
+        os_pipe bell;
+    } tokens;
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];
