@@ -2,31 +2,32 @@
  *
  * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what
  * it waits for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the
- * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
- * and the last one out frees it.
+ * group finished closes it, sets the user's id to 0 and ends the record. The others see that and take the result from
+ * the record; the last one to leave frees it.
  *
- * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that
- * at the end (G1): with a fence and a look for sleepers, for what the group holds and for destroy (worker_settle); or, if the row
- * was the last, it closes the record, whose fence (G11) stands for that one, and looks after.
+ * The wait first runs the unclaimed tasks that its own thread has submitted to the group. It runs them in one frame and counts
+ * them once, at the end (G1). A fence follows, and a look for sleepers, continuations and destroy (worker_settle). If these were
+ * the group's last tasks, the wait closes the record instead; the fence of that (G11) replaces the other, and the look follows.
  *
- * In an ordered pool a wait in a task runs nothing while it has a spare. Without one it runs what is next in its own thread's lane,
- * as long as that is of its group: nothing starts earlier than it would. What else is next there is for the others; who claims
- * it tells the lane's owner (D14), for then the task after it is next.
+ * In an ordered pool, a wait inside a task runs nothing while it has a spare. Without one it runs the next task of its own
+ * thread's lane, as long as that task is of its group: so no task starts early. Other threads run tasks of other groups; the
+ * thread that claims one tells the lane's owner (D14), because the task behind it is now next.
  *
- * Who closes otherwise wakes nobody. The sums of one that sleeps differed for it: by a completion, and who completes last wakes it
- * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (count_undo).
+ * A wait that closes the record later, in its loop, wakes nobody. A waiter that sleeps saw unequal sums. Either a completion was
+ * missing, and the thread that completes last wakes it (G4, G11, T17); or a submission was about to be taken back, and the thread
+ * that takes it back wakes it (count_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
- *   T17 wait_sleep: fence                sc       G4, R10, T29, D14  the last to complete, or who opens a loop, closes a circle
- *                                                 or claims from its lane, does not see the sleeper, nor the sleeper that
- *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles sleeps on in this one
+ *   T17 wait_sleep: fence                sc       G4, R10, T29, D14  the thread that completes last, opens a loop, closes a circle
+ *                                                 or claims from its lane misses the sleeper, and the sleeper misses that
+ *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had already looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
- *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
- *                                                 were submitted and run while it was being ended
+ *   T25 wait_close: store id             release  T22, V2  a thread that comes after the end does not see the writes of
+ *                                                 tasks that were submitted and run while the group was ended
  *   T24 weft_group_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_group_cancel: load id             acquire  T11 the record is not open yet
- *   N5  weft_group_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
+ *   N5  weft_group_boost: fence                sc       K3  a worker sees no slot for a task that is now urgent, and sleeps
  */
 #include "sched/find.h"
 #include "sched/priority.h"
@@ -38,16 +39,16 @@ struct wait {
     weft_group *group;
     struct record *record;
     uint64_t id;
-    uint64_t last;    /* a group that it may run tasks of: that one, or the last one found */
-    uint64_t *served; /* `last`, for who finds one and may change nothing else */
+    uint64_t last;    /* a group whose tasks it may run: `id`, or the last other one found */
+    uint64_t *served; /* &last: wait_accepts, which gets the wait as const, writes it */
     uint64_t deadline_ns;
     enum weft_help help;
-    uint32_t circles; /* groups->circles when it looked for one */
-    bool is_one;      /* it runs one task of this thread's and does not wait */
+    uint32_t circles; /* groups->circles when it looked for a circle */
+    bool is_one;      /* it runs one of this thread's tasks and does not wait */
     bool must_end;    /* it cannot be refused */
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
-    bool slept;       /* when it last looked once more before a sleep */
+    bool slept;       /* its last call of wait_sleep found nothing and slept */
     bool has_ended;   /* it has ended the group */
 };
 
@@ -64,7 +65,7 @@ static bool wait_accepts(const void *context, uint32_t index) {
     return true;
 }
 
-/* Tasks to help with are of that group alone, and in lanes that its record knows. */
+/* All tasks that the wait may run are of its own group, and in lanes that the record knows. */
 static bool wait_is_plain(const struct wait *wait) {
     return wait->help == WEFT_HELP_BELOW && group_is_alone(wait->record) && record_is_apart(wait->record);
 }
@@ -76,7 +77,7 @@ static bool wait_find_any(const struct wait *wait, struct piece *piece) {
 /* The finished group's end: true when this wait has ended it. */
 static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
-    store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
+    store_rel(T25, id_of(wait->group), 0); /* only the wait that closed the record clears the id */
     record_end(wait->record);
     wait->has_ended = true;
     return true;
@@ -84,19 +85,19 @@ static bool wait_close(struct wait *wait) {
 
 static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
 
-/* Nobody may be left to run what it waits for, and it helps nobody. It is a task's: a thread from outside may run one,
- * too. */
+/* The wait helps no group, and no thread may be left to run what it waits for. The wait is inside a task, which may run on
+ * an outside thread, too. */
 static bool wait_is_stranded(const struct wait *wait) {
     return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
 }
 
-/* What it may take from other sources than lanes: work of the group, or of one below it. */
+/* What the wait may take from sources other than lanes: work of the group, or of one below it. */
 static struct source_filter wait_filter(const struct wait *wait) {
     return (struct source_filter){wait_accepts, wait, wait->deadline_ns != 0};
 }
 
-/* In an ordered pool: nobody stands in for its thread, nor may a spare come. What is next in that thread's lane is then for
- * itself, if it is of its group. */
+/* In an ordered pool: no spare stands in for this thread, and none may come. The thread then runs the next task of its own
+ * lane itself, if that task is of the wait's group. */
 static bool wait_is_stuck(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
     if (!seat->pool->ordered || seat->frame == NULL || wait->is_one) return false;
@@ -106,12 +107,12 @@ static bool wait_is_stuck(const struct wait *wait) {
 static bool is_next(const void *context, uint32_t index) {
     const struct wait *wait = context;
     const struct lane *lane = load_rlx(&wait->seat->lanes);
-    (void)index; /* the lane's last group */
+    (void)index; /* of the group that the lane was last bound to */
     return lane != NULL && lane_next_record(lane) == wait->record->item.index;
 }
 static bool wait_has_next(const struct wait *wait) { return wait_is_stuck(wait) && is_next(wait, 0); }
 
-/* Looks for some there, and asks for it if there is none. */
+/* Looks for work in those sources, and asks for some if there is none. */
 static bool wait_ask(const struct wait *wait, bool force, struct source_work *found) {
     const struct source_filter filter = wait_filter(wait);
     if (wait->help == WEFT_HELP_NONE) return false;
@@ -120,7 +121,7 @@ static bool wait_ask(const struct wait *wait, bool force, struct source_work *fo
     return has_found;
 }
 
-/* Looks once more, with everybody able to see that it waits, then sleeps. */
+/* Makes the wait visible to all threads, looks once more, then sleeps. */
 static void wait_sleep(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     weft_pool *pool = seat->pool;
@@ -155,7 +156,7 @@ static void wait_sleep(struct wait *wait) {
     if (has_found) source_run(seat, &found, wait->deadline_ns);
 }
 
-/* The same, but false when this sleep would never end. */
+/* The same, but returns false if this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
     struct groups *groups = &wait->seat->pool->groups;
     struct continuation_wait mine = {.record = wait->record,
@@ -174,11 +175,11 @@ static bool wait_sleep_soundly(struct wait *wait) {
     return true;
 }
 
-/* Where somebody runs a task that takes a little longer than a thread waits awake, it waits for that: up to twice as long
- * as threads look where a wake is dear. */
+/* How long to spin: as long as the longest task that a worker now runs is expected to take, and a quarter more, if that is
+ * at most twice the pool's spin time; else `most`. */
 static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     uint64_t longest = 0;
-    bool has_share = load_rlx(&pool->realtime.window_ticks) != 0; /* a real-time thread spins for no longer than that */
+    bool has_share = load_rlx(&pool->realtime.window_ticks) != 0; /* a real-time thread spins no longer than its share */
     uint32_t workers = most > 0 && pool->spin_adapts && !has_share ? load_rlx(&pool->workers) : 0;
     for (uint32_t i = 0; i < workers; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
@@ -188,8 +189,8 @@ static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     return longest <= 2 * load_rlx(&pool->spin_ticks) ? max_u64(longest, most) : most;
 }
 
-/* Spins for a moment until the group or its own time ends, and runs work of other sources. true: it is time to look at the lanes
- * again. */
+/* Spins for a limited time until the group ends, the deadline passes or another source has work, which it runs. true: the caller
+ * looks at the lanes again. */
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct source_work found;
@@ -207,7 +208,7 @@ static bool wait_spin(struct wait *wait) {
         if (!ends && !has_found) os_pause();
         find_take_turns(wait->seat, &turn);
         spent = os_ticks() - start;
-        if (workers_awake(pool) + self > load_rlx(&pool->cpus_allowed)) most = 0; /* it would take a worker's CPU */
+        if (workers_awake(pool) + self > load_rlx(&pool->cpus_allowed)) most = 0; /* spinning would take a worker's CPU */
         if (spent < most || is_longer) continue;
         most = wait_spin_longer(pool, most);
         is_longer = true;
@@ -222,8 +223,8 @@ static void wait_unblock(struct wait *wait) {
     wait->blocks = false;
 }
 
-/* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when
- * no thread is left, and then its thread is. */
+/* In an ordered pool, a helper could run a task on top of the very task that it waits for. So when no thread is left to run
+ * tasks, one of the waits gives up, and its thread can run them. */
 static bool wait_gives_up(struct wait *wait) {
     weft_pool *pool = wait->seat->pool;
     os_lock(&pool->lock);
@@ -233,11 +234,11 @@ static bool wait_gives_up(struct wait *wait) {
     return gives_up;
 }
 
-/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that
- * must not runs in an ordered pool, when nobody is left, whatever is next. */
+/* The wait has no spare, or no thread is left to run tasks: it helps after all, and so do waits inside it. false: it gives up.
+ * In an ordered pool, a wait that must not give up runs any task once no thread is left. */
 static bool wait_turns_to_help(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
-    if (pool->ordered) wait->seat->has_spare = false; /* or nobody comes to run for it */
+    if (pool->ordered) wait->seat->has_spare = false; /* no spare runs tasks for it now */
     if (wait_has_next(wait)) return true;
     if (pool->ordered && !wait->must_end) return !wait_gives_up(wait);
     if (pool->ordered && pool_has_runner(pool)) return true;
@@ -255,14 +256,14 @@ static bool wait_must_block(const struct wait *wait) {
     return !wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->frame != NULL;
 }
 
-/* It may come again and again, each time for no longer than it would spin: it is to have a spare at once. */
+/* A wait with a deadline may be repeated, each time for less time than it would spin. So it gets a spare at once. */
 static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns != 0 && wait_must_block(wait); }
 
-/* Nobody is left to run what it waits for, and no spare can come. */
+/* No thread is left to run what it waits for, and no spare can come. */
 static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
-/* The lane that this thread submits to the group by, or NULL. Where it shares its counter it has to be searched for: a wait
- * that goes round and round finds its tasks as it finds others'. */
+/* The lane through which this thread submits to the group, or NULL. If the seat shares its counter, the lane would have to be
+ * searched for: a wait that loops does not; it finds these tasks as it finds those of other threads. */
 static struct lane *wait_lane(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
     if (seat->pool->ordered) return wait_has_next(wait) ? load_rlx(&seat->lanes) : NULL;
@@ -272,10 +273,10 @@ static struct lane *wait_lane(const struct wait *wait) {
     return task_lane(seat, wait->id, wait->record);
 }
 
-/* Runs the group's tasks in that lane, while it is the group's: they may bind it to another. How many. */
+/* Runs the group's tasks in that lane while the lane is the group's: a task may bind it to another. Returns how many. */
 static uint32_t run_own(const struct wait *wait, struct lane *lane) {
     struct weft_worker *seat = wait->seat;
-    bool ordered = seat->pool->ordered; /* its lane holds other groups' tasks, too */
+    bool ordered = seat->pool->ordered; /* the lane holds other groups' tasks, too */
     struct piece piece;
     uint32_t ran = 0;
     do {
@@ -288,13 +289,14 @@ static uint32_t run_own(const struct wait *wait, struct lane *lane) {
     return ran;
 }
 
-/* The same as one row. Were there any? `has_ended` then: the last, and this wait has ended the group. */
+/* Runs this thread's own tasks of the group in one frame. Returns whether there were any. Sets `has_ended` if they were the last
+ * and this wait has ended the group. */
 static bool wait_run_own(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct lane *lane = wait_lane(wait);
     struct frame frame;
     if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
-    if (seat->pool->ordered) wait_unblock(wait); /* who runs is not asleep */
+    if (seat->pool->ordered) wait_unblock(wait); /* a thread that runs tasks is not blocked */
     frame_push(seat, &frame);
     frame.record = wait->record;
     frame.index = wait->record->item.index;
@@ -314,7 +316,8 @@ static bool wait_run_own(struct wait *wait) {
     return ran > 0;
 }
 
-/* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
+/* Runs tasks and sleeps until the group has ended (WEFT_OK), the deadline has passed, no thread is left to run the group's tasks
+ * (WEFT_EAGAIN) or a sleep would never end (WEFT_EDEADLK). */
 static int wait_loop(struct wait *wait) {
     struct piece piece;
     for (;;) {
@@ -348,7 +351,7 @@ static int wait_result(const struct record *record) {
     return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
 }
 
-/* What this thread has done so far must not wait for it. The frame stays what it is. */
+/* Counts the tasks that this thread has completed so far: they must not wait for this wait. The frame keeps its group. */
 static void wait_flush(struct weft_worker *seat) {
     struct frame *frame = seat->frame;
     if (frame == NULL) return;
@@ -373,7 +376,7 @@ static void trim_lanes(struct weft_worker *seat) {
     lanes_hide(seat);
 }
 
-/* What a thread from outside did in its wait it will do in its next one. */
+/* Notes what an outside thread did in its wait: it is expected to do the same in its next one. */
 static void learn_outside(const struct wait *wait) {
     weft_pool *pool = wait->seat->pool;
     bool sleeps = wait->help == WEFT_HELP_NONE && wait->slept;
@@ -381,7 +384,7 @@ static void learn_outside(const struct wait *wait) {
     if ((sleeps || wait->ran) && load_rlx(&pool->outside_sleeps) != sleeps) store_rlx(&pool->outside_sleeps, sleeps);
 }
 
-/* This thread is in a graph's run, which a task of that group waits for: it cannot end before. */
+/* This thread is inside a graph's run for which a task of that group waits: the group cannot end before the run. */
 static bool wait_is_around(const struct weft_worker *seat, uint64_t id) {
     const struct groups *groups = &seat->pool->groups;
     if (task_is_deepest(seat, id)) return false;
@@ -429,12 +432,12 @@ static int wait_seated(struct wait *wait) {
     return result;
 }
 
-/* In a NO_HELP pool its own threads do. */
+/* In a NO_HELP pool only its own threads may help; in an ordered pool that does not help, none. */
 static bool wait_may_help(const struct weft_worker *seat) {
     return seat->pool->helps || (seat->is_worker && !seat->pool->ordered);
 }
 
-/* For wait->group, as it says. */
+/* Waits for wait->group, as the other fields say. */
 static int wait_for(weft_pool *pool, struct wait *wait) {
     int error = WEFT_OK;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
@@ -497,7 +500,7 @@ int weft_group_boost(weft_pool *pool, weft_group *group) {
     if (!record_enter(groups, record, id)) return group_is_astray(groups, record, id_of(group), id) ? WEFT_EINVAL : WEFT_OK;
     guest_enter(seat);
     record_boost(groups, record, id);
-    if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) { /* workers may sleep beside its tasks */
+    if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) { /* workers may sleep while its tasks are queued */
         worker_unbias(pool);
         fence_sc(N5);
         worker_notify(seat, NULL, 0);
@@ -507,7 +510,8 @@ int weft_group_boost(weft_pool *pool, weft_group *group) {
     return WEFT_OK;
 }
 
-/* As a wait enters it, so that it stays the group's. The caller leaves it. NULL: *error. */
+/* Opens the group if it has no record, and enters the record as a wait does, so that it stays the group's. The caller leaves it.
+ * NULL: *error says why. */
 static struct record *group_enter(struct weft_worker *seat, weft_group *group, int *error) {
     for (;;) {
         uint64_t id = task_bind(seat, group, error);
