@@ -1,20 +1,19 @@
 /* find.c: looking for something to run.
  *
- * A worker looks at the lane from which it took last, then at all lanes of all seats, starting with its own, then at other
+ * A worker looks at the lane that it claimed from last, then at all lanes of all seats, starting with its own, then at other
  * workers' claims, then at the other sources of work (source.h). priority.c handles what comes before and after all this.
  *
- * A lane's head can pass from one worker to the next only so often. Where others claim much between a worker's last two claims
- * there, its next one takes as many tasks as run for GROWN_US, but no more than its share of what the lane has; the rest lies
- * open in a loose claim (claim.c). Few workers do not get in each other's way so, nor do more than there are CPUs. Tasks may wait
- * for later ones of their lane: they take long, and from the first that does, claims there are of one again.
+ * The cache line of a lane's head can move between workers only so often per second. If other workers claim many tasks between a
+ * worker's last two claims from a lane, its next claim takes as many tasks as run for GROWN_US, but at most its share of the lane;
+ * the unstarted rest lies open in a loose claim (claim.c). Claims do not grow while there are few workers, or more workers than
+ * CPUs. A task may wait for a later one of its lane. It then takes long, and after the first such task claims there are of one.
  *
  * A lane whose tasks submit more tasks to it never becomes empty: after CLAIMS_PER_LANE claims, the lanes after it have their
  * turn.
  *
- * A wait that helps looks at all lanes, too, unless no other group serves its own (group_is_alone) and none of that one's
- * tasks came from a seat without a counter: then the record's counters name the lanes. Each of these three is told before
- * the task is published. So of who publishes and who is about to sleep, which both fence in between, one sees the other
- * (wait.c).
+ * A wait that helps looks at all lanes, too. It looks only at the lanes that its record's counters name if no other group serves
+ * its own (group_is_alone) and every task of the group came from a seat with a counter. A submitter notes each of these three
+ * facts before it publishes the task. Publisher and waiter both fence in between, so one of them sees the other (wait.c).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   I1  find_help_record: load lane      acquire  T30  a lane is looked at before it is made
@@ -25,21 +24,21 @@
 #include "sched/priority.h"
 
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
-#define GROWN_US 64u        /* us that a claim of several may run where many claim */
-#define GROWN_SHARE 2u      /* and its part of the lane's tasks: one in so many for each worker */
+#define GROWN_US 64u        /* us that a claim of several tasks may run if many workers claim */
+#define GROWN_SHARE 2u      /* such a claim takes at most 1 / (GROWN_SHARE * workers) of the lane's tasks */
 
-/* Tasks in one claim of a lane where others claim much: as many as take so long. Its head cannot pass often enough for claims of
- * one. */
+/* The most tasks in the next claim from the lane: as many as run for GROWN_US if others claim many there, else 1. The head cannot
+ * move between workers often enough for claims of one. */
 static uint32_t grown_size(const struct weft_worker *seat, const struct lane *lane) {
     const weft_pool *pool = seat->pool;
-    uint64_t each = seat->timed_lane == lane ? seat->timed_ticks : 0; /* of others' tasks these may wait */
+    uint64_t each = seat->timed_lane == lane ? seat->timed_ticks : 0; /* 0: not known; a task may wait for others */
     uint32_t workers = load_rlx(&pool->workers);
     if (each == 0 || !seat->taken_left.are_many || workers <= LEFT_OTHERS || workers > load_rlx(&pool->cpus_allowed))
         return 1;
     return (uint32_t)min_u64(GROWN_US * pool->ticks_per_us / each + 1, pool->claim_max);
 }
 
-/* What to claim in that lane, from which it took last (or not: taken_left says so). */
+/* What to claim from that lane. taken_left says how the last claim left it, if that was from this lane. */
 static struct lane_want want_from(struct weft_worker *seat, const struct lane *lane, lane_filter filter) {
     const weft_pool *pool = seat->pool;
     uint32_t workers = load_rlx(&pool->workers);
@@ -48,12 +47,12 @@ static struct lane_want want_from(struct weft_worker *seat, const struct lane *l
         return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
     }
     left_forget(&seat->taken_left);                   /* others' claims are not counted meanwhile */
-    uint64_t fair = lane_backlog(lane) / workers + 1; /* it has just looked at the head */
+    uint64_t fair = lane_backlog(lane) / workers + 1; /* at the cost of a read: the head is at hand */
     return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
 
-/* A thread of the pool may want the CPU that the seat's is on: who submits, a worker that looks for work or has some. Or
- * tasks are long, so that what else runs here, the program's own threads before all, counts for more than they. */
+/* Should the seat's thread give way to another one on its CPU? Yes, if a thread of the pool may want this CPU: the submitter, or
+ * a worker that runs a task or looks for work. Yes, if tasks are long: then the program's other threads here matter more. */
 static bool gives_way(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint32_t here = os_cpu();
@@ -86,7 +85,7 @@ static enum claim_source claim_source_of(const struct weft_worker *seat, const s
     return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
 }
 
-/* Where it claimed last. */
+/* Notes where the seat claimed last. */
 static void find_note(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane) {
     seat->taken = lane;
     seat->taken_seat = owner->index;
@@ -94,12 +93,12 @@ static void find_note(struct weft_worker *seat, const struct weft_worker *owner,
     PROBE(take, seat->index, owner->index);
 }
 
-/* In that lane and those after it, of the same owner. */
+/* Claims from that lane or a lane after it, of the same owner. */
 static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane, lane_filter filter,
                           struct find *find) {
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        left_forget(&seat->taken_left); /* it is of another lane */
+        left_forget(&seat->taken_left); /* that was another lane's */
         struct lane_want want = want_from(seat, lane, filter);
         find->tasks = lane_claim_want(lane, &want, &find->piece);
         if (find->tasks == 0) continue;
@@ -123,14 +122,14 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-/* At all seats, from that one on. */
+/* Looks at all seats, from index `first` on. */
 static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
     for (struct seats all = seats_from(seat->pool, first); seats_next(&all);)
         if (find_in_lanes(seat, all.seat, worker_lanes(all.seat), filter, find)) return true;
     return false;
 }
 
-/* Lane, its owner and its group's record of the task that is due first. NULL: none. */
+/* The lane of the task that is due first, the lane's owner and the index of the group's record. NULL: no task is due. */
 static struct lane *due_first(const weft_pool *pool, const struct weft_worker **owner, uint32_t *record) {
     struct lane *first = NULL;
     uint64_t earliest = UINT64_MAX;
@@ -147,7 +146,7 @@ static struct lane *due_first(const weft_pool *pool, const struct weft_worker **
     return first;
 }
 
-#define DUE_TRIES 8u /* each time another thread was faster */
+#define DUE_TRIES 8u /* each failed because another thread was faster */
 
 static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
     for (unsigned i = 0; i < DUE_TRIES; i++) {
@@ -169,17 +168,17 @@ static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
     return find_in_seats(seat, seat->index, priority_is_urgent, find);
 }
 
-/* In the lane it took from last and those after it, or after its turn from the next one on: who submits to many groups leaves
- * many lanes with a task or two, and from the first on each look would pass all that were emptied before. */
+/* Looks at the lane claimed from last and the lanes after it; after that lane's turn, from the next lane on. A thread that submits
+ * to many groups leaves many lanes with a task or two: a look from the first lane on would pass all that are already empty. */
 static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
-        bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
+        bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* another thread submits to it */
         if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) {
-            /* who has in hand what its last task submitted does not pause for another's */
+            /* a worker with tasks that its own last task submitted does not pause for another thread's */
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
-            worker_flush(seat); /* a wait may end by it */
+            worker_flush(seat); /* this may end a wait */
             predict_let_ahead(seat);
         }
         struct lane_want want = want_from(seat, find->lane, priority_is_prompt);
@@ -216,7 +215,7 @@ bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     return false;
 }
 
-/* To be let pass: `passing` notes it. Of several at once none is. */
+/* Is the lane to be passed over (struct find_passed)? Then *passing notes it. Only one lane is passed over in a look. */
 static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, const struct lane *lane,
                         const struct find_passed *passed, struct find_passed *passing) {
     uint64_t head = load_rlx(&lane->head);

@@ -1,41 +1,41 @@
 /* worker.c: what workers do: find tasks, run them, sleep.
  *
  * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then
- * becomes the one searcher and looks on for the pool's spin time, then parks (park.c).
+ * becomes the one searcher and goes on looking for the pool's spin time, then parks (park.c).
  *
- * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
- * worker polls instead of parking (predict/idle.c). Nothing is left lying: while claims of several are open, somebody is
- * awake or polling, and nobody parks while an open claim has a rest that could be revoked.
+ * Tiny tasks: if a lane's recent tasks were shorter than tiny_ticks, a worker claims several at once, and one more worker
+ * polls instead of parking (predict/idle.c). No task is left behind: while a claim of several tasks is open, some worker is
+ * awake or polling, and no worker parks while an open claim has a rest that could be revoked.
  *
- * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
- * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
- * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
- * which comes after the clearing, is yet to come, and will make the publication visible.
- *   Many fall asleep at a time, and a heavy fence interrupts every CPU. One serves all who look after its end: who finds that
- * others have cleared every bias waits for the count of biased seats to become 0 (D20), which follows the last fence (D1). What
- * was published before the fence is seen then; what is published later with a full fence, or by a seat that is biased anew, sees
- * the announcement, for both count or fence after it. It waits as long as a fence takes, then makes its own: the other's thread
- * may have lost its CPU. And who sees work that needs no fence to be seen makes none.
+ * Bias: a submitter needs a full fence between publishing a task and reading who sleeps. A submitter of many tasks becomes
+ * biased and leaves that fence out; every worker that is about to sleep then makes the heavy fence instead, and ends the
+ * bias (worker_unbias). The submitter reads its bias after the publication. If it is still biased, the heavy fence, which
+ * follows the clearing, is yet to come and will make the publication visible.
+ *   Many workers fall asleep at the same time, and a heavy fence interrupts every CPU. One fence serves all workers that look
+ * after its end: a worker that finds every bias cleared by others waits for the count of biased seats to become 0 (D20), which
+ * follows the last fence (D1). It then sees what was published before the fence. A later submitter sees the worker's announcement:
+ * it makes a full fence after it, or becomes biased anew, which counts after it. The worker waits about as long as a fence takes,
+ * then makes its own, because the other thread may have lost its CPU. A worker that sees work without a fence makes none.
  *
- * A searcher that has found work and sees more where that came from need not look for any: it wakes two, who search on.
+ * A searcher that has found work in a lane with more tasks need not look for further work: it wakes two workers, which search on.
  *
- * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
- * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
- * looks for the change and only then sleeps on the event that it read.
+ * Events (wait_event, room, drained) change by relaxed additions: the thread that raises one always makes a full fence
+ * between the change that the event announces and the addition. A thread that is about to sleep reads the event, fences (T7,
+ * T17) or acquires (P2), looks for the change, and only then sleeps on the value that it read.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D1  bias_end: heavy fence                heavy    T3, D20, D22  a biased submitter's task is not seen by the worker that parks
  *   D3  bias_clear: CAS biased               relaxed  -    split: the count of biased seats goes wrong
- *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
+ *   D4  run_many: fence                     sc       K3   a worker parks without seeing the open claim, and no worker watches it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps on a new event
+ *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps through a new event
  *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
- *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though nobody is left to run what it waits for
+ *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though no thread is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D14 worker_tell_owner: fence            sc       T17  a wait sleeps on, though the task that it may run is next
- *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
- *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
+ *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher is left without one
+ *   D16 park: looks again                   -        K3   a task published while the worker was busy wakes no worker
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  *   D20 bias_ends: load biased              acquire  D1   a task published before another's heavy fence is not seen: lost wake-up. That fence may
  *                                                    have come to this thread before it came to the submitter's
@@ -52,8 +52,8 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#define UNBIAS_LOOKS 32u /* for each CPU: what a heavy fence takes there */
-#define LINGER_STAYS 64  /* times as many, at most, after a wake of a caller that runs nothing */
+#define UNBIAS_LOOKS 32u /* for each CPU: about the time that a heavy fence takes there */
+#define LINGER_STAYS 64  /* at most this many times LINGER_LOOKS, after waking a waiter that runs nothing */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -125,8 +125,8 @@ struct record *worker_count(struct weft_worker *seat) {
     return record;
 }
 
-/* From now on the frame is of the group whose record that is (index 0: of none). What the group before held may run in here,
- * and wait: so the frame tells by then what the thread is about to run. */
+/* Switches the frame to the group whose record has that index (0: to none). The previous group's continuations may run in here,
+ * and wait: so the frame already names the group of the task that is about to run. */
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     struct frame *frame = seat->frame;
     struct record *record = worker_count(seat);
@@ -184,7 +184,7 @@ void worker_tell_owner(struct weft_worker *owner) {
     if (load_rlx(&owner->wait_helps) == HELPS_NEXT) event_raise(&owner->wait_event);
 }
 
-/* A task is about to run in a pool that asks for more than that: what to call in its place. */
+/* Does what the pool's `extras` ask for before a task runs. Returns the function to call in the task's place. */
 static NOINLINE weft_fn begin_extras(struct weft_worker *seat, const struct cell *cell) {
     uint32_t extras = load_rlx(&seat->pool->extras);
     weft_fn fn = cell->fn;
@@ -195,7 +195,7 @@ static NOINLINE weft_fn begin_extras(struct weft_worker *seat, const struct cell
     return observe_task(seat->pool, fn);
 }
 
-/* worker_run_cell without its counting of tasks_run: returns 1 when the task ran, 0 when it was dropped. */
+/* worker_run_cell without counting tasks_run: returns 1 if the task ran, 0 if it was dropped. */
 INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
     const weft_pool *pool = seat->pool;
     struct frame *frame = seat->frame;
@@ -220,11 +220,11 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
 }
 
 void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
-    uint32_t ran = run_cell(seat, cell, cell->meta); /* first: it may wait inside, and count what it runs meanwhile */
+    uint32_t ran = run_cell(seat, cell, cell->meta); /* before the counting: the task may wait, and the wait counts, too */
     count_up(&seat->tasks_run, ran);
 }
 
-/* Runs a piece of several tasks, open to thieves; as a loose claim if they are not tiny. */
+/* Runs a piece of several tasks as a claim open to thieves: a loose claim if the tasks are not tiny. */
 static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
     struct cell *cells = piece->segment->cells;
     uint32_t stride = piece->stride;
@@ -311,7 +311,7 @@ void worker_wake_waiters(weft_pool *pool, const struct record *record, uint64_t 
     }
 }
 
-/* Where work comes from, and when, for those who look out for it. */
+/* Notes the CPU and the time of an outside submission, for workers that expect more. */
 static void note_cpu(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if (seat->is_worker) return;
@@ -320,8 +320,9 @@ static void note_cpu(struct weft_worker *seat) {
     store_rlx(&pool->outside_ticks, os_ticks());
 }
 
-/* Has it more workers than CPUs, for its share of a machine that others use? The system shares a CPU among the threads that are
- * ready: one that is woken by another gets its part only after that one has waited for its turn. So each task wakes its own. */
+/* Has the pool more workers than CPUs, to get its share of a machine that others use? The system divides a CPU among the threads
+ * that are ready. In a chain of wakes, each worker would have to wait for its turn before it wakes the next: so each submitted
+ * task wakes a worker of its own. */
 static bool is_for_share(const weft_pool *pool) { return load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed); }
 
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
@@ -353,7 +354,7 @@ void worker_notify_offer(struct weft_worker *seat) {
     if (view.searchers == 0 && (view.parked > 0 || view.polling)) worker_wake(seat);
 }
 
-/* How many seats it has ended the bias of. */
+/* Returns the number of seats whose bias it has ended. */
 static uint32_t bias_clear(const weft_pool *pool) {
     uint32_t cleared = 0;
     for (struct seats all = seats_in_use(pool); seats_next(&all);) {
@@ -363,8 +364,8 @@ static uint32_t bias_clear(const weft_pool *pool) {
     return cleared;
 }
 
-/* Has another's fence served this thread, too? Not longer than a fence takes, about: that one's thread may have lost its CPU. Or
- * somebody has woken the worker of that seat. */
+/* Waits for another thread's fence to serve this one, too, or for a wake of the worker of `parked`: true. Waits about as long as
+ * a fence takes: the other thread may have lost its CPU. */
 static bool bias_ends(const weft_pool *pool, const struct weft_worker *parked) {
     uint32_t looks = load_rlx(&pool->cpus_allowed) * UNBIAS_LOOKS;
     for (uint32_t i = 0; i < looks; i++) {
@@ -375,7 +376,7 @@ static bool bias_ends(const weft_pool *pool, const struct weft_worker *parked) {
     return false;
 }
 
-/* `parked`: its worker has announced that, and will look whether it was woken; or NULL. */
+/* `parked`: a seat whose worker has announced that it parks, and will check whether it was woken; or NULL. */
 static void bias_end(weft_pool *pool, const struct weft_worker *parked) {
     if (load_acq(D22, &pool->biased) == 0) return;
     uint32_t cleared = bias_clear(pool);
@@ -388,19 +389,19 @@ void worker_unbias(weft_pool *pool) { bias_end(pool, NULL); }
 
 /* ---- a worker's life ---------------------------------------------------------------------------------------------- */
 
-/* Tasks in the lane that it took one from, beyond one for each searcher: for these nobody is on the way. Tiny ones are soon
- * gone. */
+/* The number of tasks left in the lane of `find`, less one for each searcher: no worker is coming for these. 0 for tiny tasks,
+ * which are soon gone. */
 static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
     if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
-    if (find->is_background) return 0;                                      /* more may not run */
-    if (load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
+    if (find->is_background) return 0;                                      /* the others may get no slot */
+    if (load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed)) return 0; /* woken workers would take each other's CPUs */
     uint64_t left = lane_backlog(find->lane) / find->piece.stride;
     return left - min_u64(left, view->searchers);
 }
 
-/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. Where more is left than one
- * can take, two are woken, who each do the same: a chain of wakes would be as long as the tasks are many. `find`: what it
- * has, or NULL. */
+/* A searcher becomes busy: another worker must look for what was published meanwhile. If several tasks are left, it wakes two
+ * workers, and each of them does the same: waking one would make a chain as long as the number of tasks. `find`: what the
+ * searcher has found, or NULL. */
 static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
@@ -436,8 +437,8 @@ bool workers_leave_room(const weft_pool *pool) {
            load_rlx(&pool->outside_runs); /* the caller is among the awake */
 }
 
-/* Longer after it has woken a thread that runs nothing itself and may be about to submit the next: with two workers and that
- * thread on two CPUs, each would sleep and be woken once for each loop else. */
+/* Looks for work a few more times before the worker becomes a searcher. Looks longer if it has woken a waiter that runs nothing
+ * and may soon submit again: otherwise two workers and that thread on two CPUs would sleep and be woken once for each loop. */
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     if ((load_rlx(&pool->cpu_count) == 1 && load_rlx(&pool->spin_ticks) == 0) || realtime_is_spent(seat)) return false;
@@ -457,8 +458,8 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     return sees;
 }
 
-/* What it came upon: nothing, work, or some that is held back by who has been asked for a while. Not where there are more
- * workers awake than CPUs: it would take one from those who run. */
+/* What the searcher found: nothing; work; or work that a thread still holds back, though it was asked for a while. The searcher
+ * does not look if more workers are awake than there are CPUs: it would take a CPU from one that runs tasks. */
 enum searching { SEARCHER_NOTHING, SEARCHER_WORK, SEARCHER_CONTINUATION_BACK };
 static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bool *was_away) {
     const weft_pool *pool = seat->pool;
@@ -486,11 +487,11 @@ static NOINLINE enum searching searcher_spin(struct weft_worker *seat) {
     return came_upon;
 }
 
-/* It slept from `since` on and runs again: counts how long its wake took. True. */
+/* The worker slept from `since` on and was woken: counts how long the wake took. Returns true. */
 static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     uint64_t sent = load_rlx(&seat->pool->park.slots[seat->index].sent_ticks);
     uint64_t now = os_ticks();
-    if (sent < since || now < sent) return true; /* before its waker had come to that */
+    if (sent < since || now < sent) return true; /* its waker had not noted the time yet */
     observe_wake(seat, since, sent, now);
     uint64_t ns = (now - sent) * 1000 / os_ticks_per_us();
     PROBE(woken, seat->index, ns);
@@ -505,8 +506,8 @@ static void give_pages_back(weft_pool *pool) {
     store_rlx(&pool->purged, 1);
 }
 
-/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
- * park, to give pages back. */
+/* Sleeps until woken (true); or until the worker should be ready for work or plan anew, or, if it was the last to park, until
+ * it should give pages back (false). */
 static bool park_until(struct weft_worker *seat, bool is_last) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
@@ -522,15 +523,15 @@ static bool park_until(struct weft_worker *seat, bool is_last) {
     return end == PARK_WOKEN;
 }
 
-/* The worker is a searcher after. Returns whether somebody woke it. */
+/* Parks the worker, which is a searcher afterwards. Returns whether another thread woke it. */
 static bool park(struct weft_worker *seat, bool is_searcher) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_searcher);
-    bool sees = find_sees(pool, false, NULL); /* then it needs no heavy fence */
+    bool sees = find_sees(pool, false, NULL); /* if it does, no heavy fence is needed */
     if (!sees) bias_end(pool, seat);
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
-    bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
+    bool is_guarded = view.searchers > 0 || view.polling; /* those look at the claims in time */
     sees = sees || find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
@@ -549,7 +550,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     return false;
 }
 
-/* As park. */
+/* Polls or parks; returns as park does. */
 static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     uint64_t since;
     slice_before_sleep(seat);
@@ -565,7 +566,7 @@ static bool spare_is_wanted(const struct weft_worker *seat) {
     return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
 }
 
-/* A spare that nobody needs sleeps until a section begins, a worker beyond those that are to run until more are. */
+/* A spare that is not needed sleeps until a blocking section begins; a surplus worker sleeps until more workers are to run. */
 static void rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
     for (;;) {
@@ -575,7 +576,7 @@ static void rest(struct weft_worker *seat) {
     }
 }
 
-/* No timing: how long it takes says nothing of other tasks. */
+/* Not timed: the time of a background task says nothing about other tasks. */
 static void run_background(struct weft_worker *seat, struct piece *piece) {
     priority_begin(seat);
     slice_stretch(seat);
@@ -588,7 +589,7 @@ static void run_background(struct weft_worker *seat, struct piece *piece) {
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
-    /* It may be long, and may wait for just the tasks before. */
+    /* Other sources' work may take long, and may wait for the very tasks that this frame has not counted yet. */
     if (find.tasks == 0 && seat->frame->record != NULL) {
         frame_switch(seat, source_index(&find.work));
         worker_flush(seat);
@@ -602,7 +603,7 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
         run_claim(seat, find.lane, &find.piece, find.tasks);
 }
 
-/* Fewer workers are to run: until more are, or the pool ends. */
+/* Fewer workers are to run: this one rests until more are to run or the pool ends. */
 static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     worker_flush(seat);
     lanes_hide(seat);
@@ -621,8 +622,8 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
 static void worker_loop(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     bool is_searcher = false;
-    bool may_spin = false; /* it became a searcher for a reason */
-    unsigned force = 0;    /* it has slept, or asked in vain */
+    bool may_spin = false; /* the searcher was woken, or has just become one */
+    unsigned force = 0;    /* FORCE_*: it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
         if (fit_is_over(seat)) {
