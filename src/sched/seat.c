@@ -1,16 +1,16 @@
 /* seat.c: the seats of a pool's threads, and spares.
  *
- * A thread remembers its seats in a list of its own (os_self.seatings); one whose pool has ended is recognised by the
- * pool's id, which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for
- * which it must know that the pools still live: the registry, under one lock, is for that and for nothing else.
+ * A thread remembers its seats in a list of its own (os_self.seatings). It recognises a seat whose pool has ended by the
+ * pool's id, which is never reused, and then does not touch the pool. A thread that ends gives its seats back; for that it
+ * must know which pools still live. The registry, under one lock, serves only this.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
  *   P14 send_spares: fence             sc       P15, D10, T17, U1 a section opens while the last worker falls asleep in a
  *                                                        join: no spare comes; or a wait in a section sleeps on
- *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
- *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
+ *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it should help
+ *   T15 rest_offer: fence                sc       K3  no worker is woken for the offered tasks
  */
 #include "sched/seat.h"
 
@@ -24,7 +24,7 @@ struct seating {
     uint64_t pool_id;
     weft_pool *pool;
     struct weft_worker *seat;
-    uint32_t count, sweep_at; /* in the list's first: how many there are; at how many they are looked through */
+    uint32_t count, sweep_at; /* in the list's first item: the number of items; the number at which to sweep */
 };
 #define SEATINGS_MIN 8u
 
@@ -65,7 +65,7 @@ static bool registry_has(const weft_pool *pool, uint64_t id) {
 
 /* ---- seats -------------------------------------------------------------------------------------------------------- */
 
-/* Of a group record's counters the first are the workers', then come some of other seats; in blocks it is the same again. */
+/* A group record's counters start with those of workers, followed by some for other seats. Those in blocks have the same order. */
 static uint32_t counter_number(weft_pool *pool, uint32_t index) {
     uint32_t outside_near = pool->groups.counters - 1 - pool->workers_near;
     if (index < pool->workers_max) return index < pool->workers_near ? index : index + outside_near;
@@ -90,7 +90,7 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
 
 static uint32_t seats_outside(const weft_pool *pool) { return pool->workers_max + pool->spare_seats; }
 
-/* Would nobody miss it who looks for work, for sleepers or for biased seats? */
+/* May threads that look for work, for sleepers or for biased seats pass over this seat? */
 static bool seat_is_idle(const struct weft_worker *seat) {
     if (load_rlx(&seat->taken_by) || load_rlx(&seat->biased)) return false;
     const struct lane *lane = load_rlx(&seat->lanes);
@@ -98,15 +98,15 @@ static bool seat_is_idle(const struct weft_worker *seat) {
     return lane == NULL;
 }
 
-/* The last seats are passed over while they are idle. Who takes one again says so before its first task, and fences after
- * that, as with a seat just made. Under the lock. */
+/* Excludes the last seats from walks while they are idle. A thread that takes one again raises seats_used before its first task
+ * and fences after that, as with a seat just made. Under the lock. */
 static void seats_trim(weft_pool *pool) {
     uint32_t used = load_rlx(&pool->seats_used);
     while (used > seats_outside(pool) && seat_is_idle(load_rlx(&pool->seats[used - 1]))) used--;
     store_rlx(&pool->seats_used, used);
 }
 
-/* A seat for a thread from outside: one that was left, or a new one. */
+/* A seat for an outside thread: one that another thread has left, or a new one. */
 static struct weft_worker *seat_take(weft_pool *pool, int *error) {
     os_lock(&pool->lock);
     struct weft_worker *seat = NULL;
@@ -130,7 +130,7 @@ static struct weft_worker *seat_take(weft_pool *pool, int *error) {
 }
 
 static void seat_leave(weft_pool *pool, struct weft_worker *seat) {
-    if (load_rlx(&seat->biased)) worker_unbias(pool); /* else it could not be passed over */
+    if (load_rlx(&seat->biased)) worker_unbias(pool); /* a biased seat cannot be passed over */
     os_lock(&pool->lock);
     seat->lane = &pool->blank;
     lanes_hide(seat);
@@ -140,7 +140,7 @@ static void seat_leave(weft_pool *pool, struct weft_worker *seat) {
     os_unlock(&pool->lock);
 }
 
-/* Whether the thread is in a task, a call or a loop's body still. */
+/* Leaves all of the thread's seats. Returns whether the thread is still in a task, a call or a loop's body. */
 static bool seats_leave(const os_self *self) {
     bool is_inside = false;
     os_lock(&registry.lock);
@@ -155,7 +155,7 @@ static bool seats_leave(const os_self *self) {
 
 static void self_exit(os_self *self) {
     bool is_inside = self->is_worker || (self->seatings != NULL && seats_leave(self));
-    if (is_inside) /* what it is in would never end */
+    if (is_inside) /* that task or call would never end */
         os_die("a thread has ended (pthread_exit, pthread_cancel?) inside a task, or before weft_fork_leave");
     while (self->seatings != NULL) {
         struct seating *seating = self->seatings;
@@ -166,7 +166,7 @@ static void self_exit(os_self *self) {
     self->worker = NULL;
 }
 
-void seat_watch(void) { (void)os_self_watch(OS_EXIT_POOL, self_exit); /* no memory: it is not noticed then */ }
+void seat_watch(void) { (void)os_self_watch(OS_EXIT_POOL, self_exit); /* no memory: the thread's end goes unnoticed */ }
 
 /* Forgets the seatings whose pools have ended. */
 static void seatings_sweep(os_self *self) {
@@ -265,11 +265,11 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     return os_thread_start(&seat->thread, &options, worker_main, seat);
 }
 
-/* Beyond all workers but one. */
+/* How many of the threads are beyond all workers but one. */
 static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < workers ? 0 : threads - workers + 1; }
 
-/* Of workers and spares, and those in background tasks that leave no worker to others. The count of those outside is the
- * greater one for a moment while a section begins or ends. */
+/* Blocked workers and spares, and those in background tasks beyond all workers but one. While a section begins or ends,
+ * blocked_outside may exceed `blocked` for a moment. */
 static uint32_t blocked_inside(const weft_pool *pool) {
     uint32_t blocked = load_rlx(&pool->blocked);
     uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
@@ -282,7 +282,7 @@ uint32_t pool_spares_wanted(const weft_pool *pool) {
     return inside + excess(load_rlx(&pool->held_up), load_rlx(&pool->workers));
 }
 
-/* Who is to rest runs on until it does, and who is to run again will. */
+/* Counts workers that are to rest but still run, and resting workers that are to run again. */
 bool pool_has_runner(const weft_pool *pool) {
     uint64_t workers = max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake));
     return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
@@ -296,7 +296,7 @@ bool pool_spare_may_come(const weft_pool *pool) {
     return pool_spares_wanted(pool) < max_u64(pool_spares_most(pool), load_rlx(&pool->spares_made));
 }
 
-/* Starts spares, as many as are wanted and may be; none when who ends the pool has counted them. How many there are. */
+/* Starts the spares that are wanted and allowed; none once the destroyer has counted them. Returns how many there are. */
 static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t made = load_rlx(&pool->spares_made);
@@ -313,7 +313,7 @@ static uint32_t pool_add_spares(weft_pool *pool) {
     return made;
 }
 
-/* Looks once: who makes another one needed later calls, too, after its own P14 or P15. */
+/* Looks once: a thread that makes one more spare necessary later calls this, too, after its own P14 or P15. */
 bool pool_call_spares(weft_pool *pool) {
     uint32_t wanted = pool_spares_wanted(pool);
     uint32_t made = load_rlx(&pool->spares_made);
@@ -326,7 +326,7 @@ bool pool_call_spares(weft_pool *pool) {
 static bool send_spares(weft_pool *pool) {
     fence_rmw_sc(P14);
     if (pool_call_spares(pool)) return true;
-    worker_wake_stranded(pool); /* it may have been the last that ran anything */
+    worker_wake_stranded(pool); /* the caller may have been the last thread that ran tasks */
     return false;
 }
 

@@ -9,14 +9,14 @@
 
 struct source;
 
-/* What to take: that of groups whose record's index it accepts, as in lane_claim. */
+/* What to take: work of the groups whose record index `accepts` accepts, as in lane_claim. */
 struct source_filter {
     lane_filter accepts;
     const void *context;
-    bool leaves; /* the finder, perhaps before it is over: only where others find what is left */
+    bool leaves; /* the finder may leave before the work is over: take only work whose rest others can find */
 };
 
-/* What was taken: its finder must run it. */
+/* Work that was taken: the finder must run it. */
 struct source_work {
     const struct source *source;
     void *item; /* these two are the source's */
@@ -24,19 +24,19 @@ struct source_work {
 };
 
 struct source {
-    /* Takes something. `force`: also what its thread holds back, being long in something else. `filter` NULL: anything.
-     * false: there is nothing. */
+    /* Takes some work. `force`: also work that its thread holds back because it is long busy with something else. `filter` NULL:
+     * any work. false: there is none. */
     bool (*find)(struct weft_worker *seat, bool force, const struct source_filter *filter, struct source_work *work);
-    /* The record's index of the group that it counts for; 0: of none. */
+    /* The record index of the group in which the work counts; 0: in none. */
     uint32_t (*index)(const struct source_work *work);
-    /* Until it is over; or no longer than until that time (0: none), if the filter was one that leaves. */
+    /* Runs the work until it is over; or, if the filter had `leaves`, at most until `until_ns` (0: no limit). */
     void (*run)(struct weft_worker *seat, struct source_work *work, uint64_t until_ns);
-    /* Might there be something to take? Any thread. */
+    /* Might there be work to take without force? Any thread. */
     bool (*is_open)(const weft_pool *pool);
-    /* The same by force. NULL: nothing is ever held back, nor asked for. */
+    /* Might there be work to take by force? NULL: the source never holds work back. */
     bool (*holds_back)(const weft_pool *pool);
-    /* Asks every thread that holds such work back to offer some. `firmly`, by one that is about to sleep: whatever comes from
-     * now on will be offered, and somebody be woken. */
+    /* Asks every thread that holds back work that the filter accepts to offer some. `firmly`: the caller is about to sleep; all work
+     * that comes from now on will be offered, and a thread woken for it. NULL: nothing to ask. */
     void (*ask)(const weft_pool *pool, const struct source_filter *filter, bool firmly);
 };
 
@@ -53,7 +53,7 @@ INLINE bool sources_find(struct weft_worker *seat, bool force, struct source_wor
         if (sources.of[i]->find(seat, force, NULL, work)) return true;
     return false;
 }
-/* For a wait: the other way round. */
+/* For a wait: asks the sources in the reverse order. */
 INLINE bool sources_find_for(struct weft_worker *seat, bool force, const struct source_filter *filter,
                              struct source_work *work) {
     for (uint32_t i = sources.count; i-- > 0;)

@@ -1,24 +1,24 @@
 /* task.c: submitting.
  *
- * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in
- * the group's record (counter_submit), then the group is looked at once more, then the task is written and published:
+ * The caller's seat has a lane for each group that it submits to; the lane used last is at hand. The submitter counts the task
+ * in the group's record (counter_submit), looks at the group once more, then writes and publishes the task:
  *
  *   Submitter                                  Closer (record_close), destroy (pool_drain)
  *     1. submitted + 1                           1. marks the id / closes the pool
  *     2. light fence (T2)                        2. heavy fence (G8, P4)
  *     3. the id and the pool still open?         3. sums again
- *        no: completed + 1, starts again
+ *        no: completed + 1, starts over
  *     4. writes the task, publishes (L6)
  *     5. not biased: full fence (T4); biased: light fence (T3)
  *     6. reads who sleeps (park.c)
  *
- * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to
- * the end of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread
- * changes it. So are calls that may sleep: who may destroy the pool has learnt from something that came after the
- * entering, or finds the caller by the heavy fence (R1, J32).
+ * The task may cause the pool's end before its submitter has finished step 6. So a submitter is `inside` its seat from step 1 to
+ * the end of step 6, and destroy waits until no thread is inside (pool_drain). Entering and leaving are a plain store each, because
+ * only the seat's own thread writes `inside`. Calls that may sleep enter and leave in the same way: a thread that may destroy the
+ * pool knows so from something that happened after the entering, or sees the caller thanks to the heavy fence (R1, J32).
  *
- * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
- * are not concerned. Which lanes there are is lanes.c's.
+ * A lane's owner binds it to another group when it is empty. Each task carries its own group's record, so this does not affect
+ * tasks claimed before. lanes.c decides which lanes a seat has.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
@@ -31,7 +31,7 @@
  *   T11 group_open: CAS id                release  T16 another thread uses the record before it is open; split: two records
  *   T16 task_bind: load id, x2            acquire  T11 see T11
  *   T30 lane_for: store lane              release  I1 a lane is looked at before it is made
- *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
+ *   T28 submit_leave: store inside        release  P6  the pool's memory goes while the submitter of its last task uses it
  *   T26 guest_leave: store guest_calls   release  P10 the pool's memory goes while a guest uses it
  */
 #include <string.h>
@@ -46,10 +46,10 @@
 
 #define GROUP_FLAGS (WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND | WEFT_GROUP_DROP_LATE)
 
-/* Takes back what was counted there. */
+/* Takes back a submission counted there. */
 static void count_undo(struct weft_worker *seat, struct record *record, struct group_counter *counter) {
     counter_complete(counter, counter_is_shared(counter), 1);
-    worker_settle(seat, record); /* somebody may have gone to sleep for this count */
+    worker_settle(seat, record); /* a waiter may have gone to sleep because of this count */
 }
 void task_undo(struct weft_worker *seat, struct record *record, uint64_t id) {
     count_undo(seat, record, counter_use(&seat->pool->groups, record, seat->counter, id));
@@ -57,7 +57,7 @@ void task_undo(struct weft_worker *seat, struct record *record, uint64_t id) {
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
 
-/* Room for a task of so many cells, which is about to be submitted. false: no memory, nothing changed. */
+/* Makes room for a task of `cells` cells, which is about to be submitted. false: no memory; nothing changed. */
 static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
     if (!lane_fits_to(lane, cells, lane->end) && !lane_extend(lane, cells)) return false;
     trace_submit(seat, lane);
@@ -73,24 +73,24 @@ struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct recor
     const struct group_counter *counter = counter_of(record, seat->counter);
     struct lane *lane = load_rlx(&counter->lane);
     if (lane != NULL && lane->group_id == id) return lane;
-    /* a lane may count in the shared counter, for lack of memory, while the seat has one of its own by now */
+    /* a lane may still count in the shared counter, for lack of memory then, though the seat has its own counter by now */
     if (LIKELY(counter_is_near(record, seat->counter) || (!counter_is_shared(counter) && record_is_apart(record))))
         return NULL;
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
     return lane;
 }
 
-/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
- * at hand for weft_submit only where that may go the short way: no bound, and a counter of the seat's own. */
+/* The seat's lane for the group: the one bound to it, an empty one, or a new one. An ordered pool has one lane for all groups. The
+ * lane comes to hand only if weft_submit may take the short way: the pool is not bounded, and the counter is the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane = task_lane(seat, id, record);
     bool is_bound = lane != NULL;
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
-    if (!is_bound && observe_tasks(seat->pool)) lane->last = NULL; /* its first task's time is to be noted */
+    if (!is_bound && observe_tasks(seat->pool)) lane->last = NULL; /* so that the time of its first task is noted */
     lane->group_id = id;
     lane->record = record;
-    bool stays = is_bound && counter_is_shared(lane->counter); /* so that its tasks' numbers go on */
+    bool stays = is_bound && counter_is_shared(lane->counter); /* so that its tasks' sequence numbers continue */
     struct group_counter *counter = stays ? lane->counter : counter_use(&seat->pool->groups, record, seat->counter, id);
     lane->counter = counter;
     lane->first = counter_first(record, counter);
@@ -106,15 +106,15 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
-/* As one that was opened in this task is. */
+/* True for a group that was opened in this task. */
 bool task_is_deepest(const struct weft_worker *seat, uint64_t id) {
     const struct frame *frame = seat->frame;
     uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
     return depth > frame->deepest && depth > record_depth(frame->record);
 }
 
-/* Deeper than the groups of all frames it is none of these. The groups above them do not count: a task may submit to a group of
- * its own and end, and then the group above may end before that one. */
+/* A group deeper than those of all frames is none of them. The groups above those do not count: a task may submit to a group of
+ * its own and end, and then the task's group may end before the other. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     const struct frame *frame = seat->frame;
     if (frame == NULL) return false;
@@ -124,7 +124,8 @@ bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     return frame != NULL;
 }
 
-/* A record for the group that has none yet, and its id. NULL: *error; or another has opened one, to be acquired: WEFT_OK. */
+/* Opens a record for a group that has none, and returns it and its id. NULL: *error says why; if that is WEFT_OK, another thread
+ * has opened one, and the caller must acquire its id. */
 static struct record *group_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error) {
     struct groups *groups = &seat->pool->groups;
     *error = WEFT_EINVAL;
@@ -191,7 +192,7 @@ static void seat_bias(struct weft_worker *seat) {
     store_rlx(&seat->biased, 1);
 }
 
-/* Until its thread has left, the pool does not end; after that it may be gone. */
+/* The pool does not end until the seat's thread has left; after that it may be gone. */
 INLINE void submit_enter(struct weft_worker *seat) { store_rlx(&seat->inside, 1); }
 INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
     plain_read(&seat->pool, sizeof seat->pool);
@@ -199,7 +200,7 @@ INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
     return WEFT_OK;
 }
 
-/* As submit_publish below, where that would have to call somebody. */
+/* The rest of submit_publish below, if it has to call other functions. */
 static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane, bool leaves) {
     worker_notify(seat, lane, lane->group_id);
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
@@ -210,7 +211,7 @@ static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *l
     return submit_notified(seat, lane, leaves);
 }
 
-/* Publishes the task in `cell`; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
+/* Publishes the task in `cell`; WEFT_OK. Calls of other functions come last, so that weft_submit need not save registers. */
 INLINE int submit_publish(weft_pool *pool, struct weft_worker *seat, struct lane *lane, struct cell *cell, bool leaves) {
     lane_publish(lane, cell);
     if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane, leaves);
@@ -234,7 +235,7 @@ INLINE void copy_payload(unsigned char *to, const void *payload, size_t size) {
     }
 }
 
-/* A task to be submitted the long way. */
+/* A task that is submitted the long way. */
 struct job {
     weft_fn fn;
     const void *payload;
@@ -245,7 +246,7 @@ struct job {
     struct heap_payload heap;
 };
 
-/* As task_count, in that counter. */
+/* task_count with the counter given. */
 INLINE bool count_from(struct weft_worker *seat, struct record *record, uint64_t id, struct group_counter *counter,
                        uint32_t *sequence) {
     uint64_t before = counter_submit(counter, counter_is_shared(counter), 1);
@@ -271,7 +272,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
     return true;
 }
 
-/* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
+/* Counts the task, checks that the group is still open, writes and publishes. false: nothing happened. */
 static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
     const struct record *record = lane->record;
     uint32_t sequence;
@@ -287,12 +288,12 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
     return true;
 }
 
-/* A place among the tasks that may wait in a bounded pool. WEFT_OK, WEFT_EFULL, or 1: the caller runs the task itself. */
+/* Reserves a place among the tasks that may wait in a bounded pool. WEFT_OK; an error; or 1: the caller runs the task itself. */
 static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
-        bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* what comes then is dropped, not to start here */
+        bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* then tasks are dropped, not run here */
         if (add_rlx(&pool->queued, 1) < pool->config.queue_max || is_unbound) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
@@ -300,14 +301,14 @@ static int queue_reserve(struct weft_worker *seat) {
         fence_rmw_sc(T7);
         bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
-        if (task_is_refused(seat)) is_full = false; /* it is told above */
+        if (task_is_refused(seat)) is_full = false; /* the next turn returns the error */
         if (is_full && blocks) pool_wait(pool, &pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
     }
 }
 
-/* Runs a task on this thread, counted and reported like a queued one. An object is moved to `payload` first. */
+/* Runs a task on this thread; it is counted and reported like a queued one. An object is first moved to `payload`. */
 static int run_now(struct weft_worker *seat, weft_group *group, const struct job *job, void *payload) {
     struct lane *lane;
     uint32_t sequence;
@@ -330,7 +331,7 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
     frame.id = lane->group_id;
     if (UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_DUE) != 0)) {
         priority_before_task(seat);
-        if (!record_lets_run(record, sequence)) { /* it would have been late */
+        if (!record_lets_run(record, sequence)) { /* the task would be late */
             frame_pop(seat);
             task_undo(seat, record, frame.id);
             return WEFT_ECANCELED;
@@ -359,7 +360,7 @@ static int run_job(struct weft_worker *seat, weft_group *group, const struct job
     return error;
 }
 
-/* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
+/* Copies the task's payload to the heap; the cell then holds pointer and size. false: no memory. */
 static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) {
     job->heap.copy = weft_alloc(size);
     job->heap.size = size;
@@ -422,7 +423,7 @@ static int submit_any(weft_pool *pool, weft_group *group, struct job *job, size_
     return error;
 }
 
-/* By value: in two registers. */
+/* Passed by value, in two registers. */
 struct call {
     weft_fn fn;
     const void *payload;
@@ -434,7 +435,7 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct call 
     return submit_any(pool, group, &job, size);
 }
 
-/* The group or the pool ended meanwhile: takes back what was counted. */
+/* The group or the pool ended meanwhile: takes back the counted submission and starts over. */
 static NOINLINE int submit_again(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     count_undo(seat, seat->lane->record, seat->lane->counter);
@@ -442,7 +443,7 @@ static NOINLINE int submit_again(weft_pool *pool, weft_group *group, struct call
     return submit_slow(pool, group, call, size, kind);
 }
 
-/* The lane at hand is full: the common reason to leave the short way. */
+/* The lane at hand is full: the usual reason to leave the short way. */
 static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     if (!lane_grow(seat, seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
@@ -450,7 +451,7 @@ static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, struct cal
                               : weft_submit(pool, group, call.fn, call.payload, size);
 }
 
-/* To the lane at hand, which is the group's. */
+/* Submits to the lane at hand, which is the group's. */
 INLINE int submit_to(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     struct lane *lane = seat->lane;
@@ -468,7 +469,7 @@ INLINE int submit_to(weft_pool *pool, weft_group *group, struct call call, size_
     return submit_publish(pool, seat, lane, cell, true);
 }
 
-/* The group's lane is to come to hand first. */
+/* Brings the group's lane to hand, then submits. */
 static NOINLINE int submit_bind(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     int error;
@@ -480,8 +481,8 @@ static NOINLINE int submit_bind(weft_pool *pool, weft_group *group, struct call 
     return submit_to(pool, group, call, size, kind);
 }
 
-/* The caller has looked at pool, payload and size; the group and the function are looked at here, apart from them: all
- * together the compiler would turn into arithmetic. */
+/* The caller has checked pool, payload and size. The group and the function are checked here: the compiler would turn all checks
+ * in one place into arithmetic. */
 INLINE int submit_at_hand(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     const struct weft_worker *seat = os_self_get()->worker;
     if (UNLIKELY(group == NULL || seat->lane->group_id != load_rlx(id_of(group)) || call.fn == NULL))
@@ -489,7 +490,7 @@ INLINE int submit_at_hand(weft_pool *pool, weft_group *group, struct call call, 
     return submit_to(pool, group, call, size, kind);
 }
 
-/* Apart, for memcpy is a call. */
+/* A separate function, because memcpy is a call. */
 static NOINLINE int submit_large(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     if (UNLIKELY(size > WEFT_INLINE_MAX)) return submit_slow(pool, group, call, size, kind);
     return submit_at_hand(pool, group, call, size, kind);
@@ -502,7 +503,7 @@ INLINE int submit(weft_pool *pool, weft_group *group, struct call call, size_t s
     return submit_at_hand(pool, group, call, size, kind);
 }
 
-/* These two are not to be inlined above, in part: that would cost a jump. */
+/* NOINLINE: the compiler would inline part of these two in the functions above, which would cost a jump. */
 NOINLINE int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     return submit(pool, group, (struct call){fn, payload}, size, CELL_INLINE);
 }
@@ -524,7 +525,7 @@ int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *
     return submit_any(pool, group, &job, TASK_OWN_BYTES);
 }
 
-/* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs
+/* Does not check the group's id as submit_checked does: a group cannot end during its own task, and a closed pool still runs
  * what its tasks submit. */
 bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload) {
     const struct frame *frame = seat->frame;
