@@ -1,41 +1,41 @@
 /* priority.c: urgent groups, background groups.
  *
- * Tasks have the priority of their group, which its record tells. A lane holds tasks of one group at a time, so a taker
- * chooses among lanes, by a filter of lane_claim, and its CAS proves that the group was the lane's. While groups of that
- * priority are open (groups->urgent, groups->background count them), a worker looks for urgent tasks before it looks where
- * it took from last, and for background ones after all else.
+ * A task has the priority of its group, which the group's record holds. A lane holds tasks of one group at a time. So a worker
+ * chooses among lanes with a filter of lane_claim, and its CAS proves that the group was the lane's. While groups of a priority
+ * are open (groups->urgent, groups->background count them), a worker looks for urgent tasks before it looks at the lane that it
+ * claimed from last, and for background tasks after all else.
  *
- * At most background_max background tasks run, waits that help with their own groups' not counted: a worker takes a slot
- * first, then claims one. So an idle worker may sleep though a task is there, for which it had no slot:
+ * A worker takes a slot before it claims a background task. So at most background_max of them run, not counting those run by
+ * waits that help with their own groups. So a worker may sleep though there is a task, because it found no slot for it:
  *
- *   Who gives a slot                         Who publishes a background task   Who is about to sleep
- *     1. runs - 1                              1. publishes (L6)                 1. says so (park.c)
+ *   Giver of a slot                          Publisher of a background task    Worker about to sleep
+ *     1. runs - 1                              1. publishes (L6)                 1. announces it (park.c)
  *     2. ends biases, fence (N1)               2. fence, or biased (task.c)      2. ends biases, fence
- *     3. looks for such tasks (N2)             3. no slot? then wakes nobody     3. looks: task and slot?
- *        wakes who sleeps
+ *     3. looks for such tasks (N2)             3. no slot? then wakes no worker  3. looks: task and slot?
+ *        wakes a sleeper
  *
- * Of 1 and 3 of any two, one sees the other's: a slot given after the publisher and the sleeper looked is given by one that
- * finds the task and the sleeper.
+ * Of any two of these, one sees in its step 3 what the other did in its step 1. So if a slot is given after publisher and sleeper
+ * looked for one, the giver finds the task and the sleeper.
  *
- * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So who publishes
- * while there is no slot wakes the waits of that group; who relied on a worker that then finds no slot is served by that
- * worker's last look (priority_wake_helpers).
+ * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So a publisher that finds
+ * no slot wakes the waits of that group. If the publisher relied on a worker, and that worker then finds no slot, the worker's last
+ * look wakes these waits (priority_wake_helpers).
  *
- * Deadlines: while groups have some (groups->due), an urgent task is looked for in all lanes, and the one whose group is
- * due first is claimed, by a filter that accepts no other group; should another thread have it by then, the search begins
- * anew. A worker reads the clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the
- * record which deadline it missed: should that be replaced, the wait asks about the last one. WEFT_GROUP_DROP_LATE cancels
- * the group there, and then it is late for good.
+ * Deadlines: while groups have some (groups->due), a worker looks for urgent tasks in all lanes and claims from the group that is
+ * due first, by a filter that accepts no other group. If another thread has claimed the task by then, the search starts over. A
+ * worker reads the clock before it starts such a task and before it counts it (EXTRA_DUE), and notes in the record which deadline
+ * was missed; if that deadline was replaced meanwhile, the wait checks the last one. WEFT_GROUP_DROP_LATE cancels the group when a
+ * task would start late, and then the group is late for good.
  *
- * A group becomes urgent once more, or from another priority, when its record's `urgent` is its id (G23): ids of a record
- * only rise, so one that comes too late changes nothing.
+ * A group of any priority becomes urgent when its record's `urgent` is set to its id (G23). A record's ids only rise, so setting
+ * it too late changes nothing.
  *
- * While a background task runs, its thread's loops and forked calls are its own: nobody helps, else they would fill the
- * workers that are kept free of it.
+ * While a background task runs, no other thread helps with its loops and forked calls: they would fill the workers that are kept
+ * free of background tasks.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   N1  priority_give: fence             sc       K3   a worker sleeps, having seen no slot, and the task waits for nobody
- *   N2  priority_give: looks             -        T4   a task published while there was no slot waits for nobody
+ *   N1  priority_give: fence             sc       K3   a worker sees no slot and sleeps, and no worker runs the task
+ *   N2  priority_give: looks             -        T4   no worker runs a task that was published while there was no slot
  *   N4  priority_take: CAS runs          relaxed  -    split: more tasks run than may
  */
 #include "sched/priority.h"
@@ -44,7 +44,7 @@
 
 /* ---- priorities --------------------------------------------------------------------------------------------------- */
 
-/* Harmless for any record, also one whose group has ended. */
+/* Safe for any record, also for one whose group has ended. */
 static bool is_urgent(const struct record *record) {
     return record != NULL && load_rlx(&record->urgent) != 0 &&
            load_rlx(&record->urgent) == (load_rlx(&record->id) & ~ID_MARKS);
