@@ -9,14 +9,14 @@
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
  * never rests. So the proof in park.c, that all busy workers look again before they sleep, holds without the resting ones.
  *
- * Prediction keeps a sleeper's thread off one CPU (predict/place.c). That CPU counts all the same: `kept_off` names it from after the
- * system call that takes it until after the one that gives it back. Who looks reads the word, asks the system, and reads the
- * word again. The same word twice means that one state held meanwhile, since each change has a number of its own; else it asks again.
- * While a CPU is being taken the thread may have more than it had (predict/affinity.c): FIT_UNSURE says so, and who looks leaves
- * everything as it is and looks again before the next task.
+ * Prediction keeps a sleeper's thread off one CPU (predict/place.c). That CPU counts all the same: `kept_off` names it from after
+ * the system call that takes it until after the one that gives it back. A reader reads the word, asks the system and reads the word
+ * again. If both words are equal, one state held meanwhile, because each change has its own number; else the reader asks again.
+ * While a CPU is being taken, the thread may have more CPUs than before (predict/affinity.c): FIT_UNSURE says so, and the reader
+ * changes nothing and looks again before the next task.
  *
- * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
- * and destroy passes through the lock before it joins them.
+ * `workers`, `workers_made` and the threads' starts are under the pool's lock. A pool that is being destroyed starts no thread,
+ * and destroy takes and releases the lock before it joins the threads.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   U1  set_workers: fence  sc  D10, P14  a worker that is to run again rests on the new event; a spare does not come
@@ -38,7 +38,7 @@ void fit_keep_off(struct weft_worker *seat, uint32_t cpu) {
     store_rel(U2, &seat->kept_off, changes << 32 | (uint32_t)(cpu + 1));
 }
 
-/* The CPUs that the worker may be on, as if no sleep kept it off one. false: the system does not tell, or it is not sure. */
+/* The CPUs that the worker may be on if no sleep kept it off one. false: the system does not tell, or the set is not sure. */
 static bool cpus_of(const struct weft_worker *seat, os_cpuset *set, bool *is_sure) {
     uint64_t kept_off;
     do {
@@ -51,7 +51,7 @@ static bool cpus_of(const struct weft_worker *seat, os_cpuset *set, bool *is_sur
     return true;
 }
 
-/* Under the pool's lock: adds the CPUs that the first workers may be on to the set, until there are `enough`. How many it has. */
+/* Under the pool's lock: adds the workers' CPUs to the set, first worker first, until there are `enough`. Returns how many it has. */
 static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough, bool *is_sure) {
     os_cpuset one;
     for (uint32_t i = 0; i < pool->workers_made; i++) {
@@ -62,8 +62,8 @@ static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough,
     return os_cpuset_count(all);
 }
 
-/* The CPUs that any worker may be on: of one that keeps itself to some, as its task or start hook may, the others tell. Before
- * there are workers, those of the calling thread. 0: it is not sure, and the next look is due at once. */
+/* The number of CPUs that the calling thread or any worker may be on: a task or start hook may restrict one worker, but the others
+ * count. Before there are workers, only the calling thread's CPUs count. 0: not sure, and the next look is due at once. */
 static uint32_t cpus_of_workers(weft_pool *pool) {
     os_cpuset all;
     bool is_sure = true;
@@ -86,7 +86,7 @@ bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
 }
 
 static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
-    if (pool->config.cpus != NULL) { /* which may name some that are not there */
+    if (pool->config.cpus != NULL) { /* it may name CPUs that do not exist */
         allowed = (uint32_t)min_u64(os_cpuset_count(&pool->cpus), os_cpus_online());
         count = (uint32_t)min_u64(count, allowed);
     }
@@ -94,7 +94,7 @@ static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
     store_rlx(&pool->cpus_allowed, allowed);
 }
 
-/* A bound worker's CPU says nothing of the pool's; a real-time one has no time to read files. */
+/* A bound worker's CPU says nothing about the pool's CPUs; a real-time worker has no time to read files. */
 static bool may_look(const weft_config *config) {
     return (config->flags & (WEFT_POOL_BIND | WEFT_POOL_LOCK)) == 0 && config->policy == WEFT_POLICY_INHERIT;
 }
@@ -117,7 +117,7 @@ void fit_configure(weft_pool *pool) {
 
 int64_t fit_spin_ns(const weft_pool *pool) {
     if (load_rlx(&pool->cpus_allowed) == 1 && pool->config.cpus == NULL)
-        return WEFT_SPIN_NONE; /* it would keep the submitter waiting */
+        return WEFT_SPIN_NONE; /* spinning would keep the submitter waiting */
     return pool->spin_adapts ? SPIN_NS_DEFAULT : pool->spin_wish_ns;
 }
 
@@ -153,7 +153,7 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
 
 enum mover { BY_LOOK, BY_HAND };
 
-/* Whether there are as many. What it was told by hand stays until it is to follow again. */
+/* Returns whether that many workers run now. A number set by hand stays until the workers are to follow the CPUs again. */
 static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_lock(&pool->lock);
     uint32_t before = load_rlx(&pool->workers);
@@ -170,12 +170,12 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
     for (uint32_t i = now; i < before; i++) park_wake_worker(&pool->park, i); /* to rest */
-    /* those that will rest stood in for others that sleep; each of them tells again when it does */
+    /* the workers that will rest stood in for sleeping ones; each looks for spares again when it rests */
     if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
     return now == wanted;
 }
 
-/* Until the next look. false: this one is another's, or there is to be none. */
+/* Puts the next look off. false: another worker makes this one, or there is to be none. */
 static bool put_off(weft_pool *pool) {
     os_lock(&pool->lock);
     uint64_t now = os_ticks();
@@ -191,7 +191,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     uint32_t workers_have = cpus_of_workers(pool);
     if (workers_have == 0) return;
     uint32_t count = os_cpu_count_now(workers_have);
-    if (count == 0) return; /* it stays what it was */
+    if (count == 0) return; /* not known: nothing changes */
     count_cpus(pool, count, workers_have);
     uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
     if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;

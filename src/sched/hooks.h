@@ -89,7 +89,7 @@ enum trace_kind {
     TRACE_PARK,
     TRACE_WAKING,
     TRACE_WAIT,
-    TRACE_CLAIM, /* of several at one moment, the first; `what`: its tasks; `detail`: claim_source; `place`: whose */
+    TRACE_CLAIM, /* first of the kinds that happen at one moment; `what`: its tasks; `detail`: claim_source; `place`: seat */
     TRACE_WAKE,
     TRACE_SUBMIT, /* `what`: tasks noted together, this one first; `detail`: cells from one task to the next */
     TRACE_KINDS

@@ -1,32 +1,32 @@
 /* lanes.c: the lanes of a seat.
  *
- * They stand in a list that only grows, by the owner alone: each lane's `next` is the next older one and never changes.
- * Others begin at seat->lanes. After many groups at once they would pass as many empty lanes for the pool's life, so where
- * they begin is the owner's to move: over the newest lanes while those are empty, which hides them, and back to the next
- * newer one before that is bound again.
+ * A seat's lanes form a list that only grows; only the owner adds to it. Each lane's `next` is the next older lane and never
+ * changes. Other threads begin at seat->lanes. After many groups at once they would pass as many empty lanes for the pool's life,
+ * so the owner moves seat->lanes: past the newest lanes while those are empty, which hides them, and back to the next newer lane
+ * before it binds that one again.
  *
- *   Owner                                        Who looks for tasks
- *     hides, when it binds, has nothing to do,     1. about to sleep: says so, fences (park.c, wait.c)
+ *   Owner                                        Thread that looks for tasks
+ *     hides, when it binds, has nothing to do,     1. about to sleep: announces it, fences (park.c, wait.c)
  *     or leaves a wait:                            2. begins at seat->lanes (D6)
  *       the lane is empty? is nobody's group's     3. goes on by `next` to the oldest
  *       lanes = the next older one (T6)
  *     shows:
  *       lanes = the next newer one (T6)
  *       binds, publishes (L6), fences (task.c)
- *       who sleeps?
+ *       looks for sleepers
  *
- * 1. A lane with an unclaimed task is shown: only empty ones are hidden, and tasks are published only in a lane that was
- *    bound while shown and was not hidden since. The owner has three ways to a lane it does not bind anew: by its group, the
- *    one at hand (both compare group_id, which hiding takes away), and the list of those found idle (whose numbers it compares).
- * 2. So who fences between saying that it sleeps and its look, or publishes, fences and then sees no sleeper, is served as
- *    with a lane just made: the showing comes before the publication. Who looks without a fence may miss both.
- * 3. Who stands on a lane that is hidden meanwhile goes on as if it were not, and sees all that are shown and older. What it
- *    claims there is good: a claim asks the lane alone.
- * 4. Empty means claimed, not done: pieces may still run in segments of a hidden lane. They are the lane's as in one that is
- *    shown and empty, and written again when they are done.
- * 5. A seat goes from a thread that ended to the next by the pool's lock, its hidden lanes with it.
+ * 1. A lane with an unclaimed task is shown: only empty lanes are hidden, and tasks are published only in a lane that was bound
+ *    while shown and has not been hidden since. The owner reaches a lane in three ways without showing it: by its group, at hand
+ *    (both compare group_id, which hiding clears), and in the list of lanes found idle (whose numbers it compares).
+ * 2. So hiding loses no wake-up: a sleeper fences between its announcement and its look, and a publisher fences before it looks
+ *    for sleepers. The lane is shown before the publication, as a lane just made. A look without a fence may miss both.
+ * 3. A thread that stands on a lane when it is hidden goes on as if it were not, and sees all shown lanes that are older. Its
+ *    claims there are valid: a claim depends on the lane alone.
+ * 4. Empty means claimed, not done: pieces may still run in segments of a hidden lane. The lane keeps these segments, as a shown
+ *    empty lane does, and they are written again when they are done.
+ * 5. The pool's lock hands a seat, with its hidden lanes, from a thread that has ended to the next one.
  *
- * A lane that stays in use keeps those older than it in sight.
+ * A lane that stays in use keeps all older lanes shown.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T6  lanes_show: store lanes           release  D6, Q8  a lane is looked at before it is made
@@ -34,10 +34,10 @@
 #include "sched/seat.h"
 
 #ifndef LANES_KEPT
-#define LANES_KEPT 16u /* lanes of a seat that are never hidden; one at least */
+#define LANES_KEPT 16u /* lanes of a seat that are never hidden; at least 1 */
 #endif
 #ifndef LOOK_PART
-#define LOOK_PART 8u /* of the lanes shown, bound until all are looked at again */
+#define LOOK_PART 8u /* all shown lanes are looked at again after 1 / LOOK_PART of their number were bound */
 #endif
 
 static void lanes_show(struct weft_worker *seat, struct lane *from) { store_rel(T6, &seat->lanes, from); }
@@ -52,7 +52,7 @@ void lanes_hide(struct weft_worker *seat) {
     seat->idle_looks = (uint32_t)min_u64(seat->idle_looks, (from->number + 1) / LOOK_PART);
 }
 
-/* The oldest hidden one, shown again; NULL: there is none. */
+/* Shows the oldest hidden lane again and returns it. NULL: no lane is hidden. */
 static struct lane *lane_hidden(struct weft_worker *seat) {
     struct lane *newest = load_rlx(&seat->lanes);
     if (newest == NULL || newest->newer == NULL) return NULL;
@@ -60,7 +60,7 @@ static struct lane *lane_hidden(struct weft_worker *seat) {
     return newest->newer;
 }
 
-/* None is hidden. */
+/* Makes a new lane. No lane is hidden. */
 static struct lane *lane_make(struct weft_worker *seat) {
     struct lane *newest = load_rlx(&seat->lanes);
     struct lane *lane = seat->lane_unmade != NULL ? seat->lane_unmade : store_get(&seat->pool->store, sizeof *lane);
@@ -77,8 +77,8 @@ static struct lane *lane_make(struct weft_worker *seat) {
     return lane;
 }
 
-/* Looks at all that are shown, which among very many costs more than a new one: once for each eighth of their number that is
- * bound. So there are at most nine for each seven that were in use at one time. */
+/* Looks at all shown lanes for empty ones. If they are very many, that costs more than a new lane, so it is done only once in each
+ * eighth of their number that are bound. So a seat has at most nine lanes for each seven that were in use at one time. */
 static void lanes_look(struct weft_worker *seat) {
     uint32_t count = 0;
     seat->idle_lanes = NULL;
@@ -90,8 +90,8 @@ static void lanes_look(struct weft_worker *seat) {
     seat->idle_looks = count / LOOK_PART;
 }
 
-/* One that was found idle, is so still and was not hidden since, or NULL. The oldest come first: behind a hidden one all
- * are. */
+/* A lane that was found empty, still is, and was not hidden since; or NULL. The list is oldest first, so all lanes after a hidden
+ * one are hidden. */
 static struct lane *lane_idle(struct weft_worker *seat) {
     for (struct lane *lane; (lane = seat->idle_lanes) != NULL;) {
         if (lane->number > load_rlx(&seat->lanes)->number) return NULL;
