@@ -1,15 +1,15 @@
 /* after.c: tasks that start when a group has finished. The protocol is in continuation.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   V1  hold: fence                       sc       G4, G11  the last to complete does not see the continuation, nor this
- *                                                    thread the completion: it never starts. Also T17: a helper sleeps
- *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what those of the group wrote
+ *   V1  hold: fence                       sc       G4, G11  the thread that completes last misses the continuation, and
+ *                                                    this thread the completion: it never starts. Also T17: a helper sleeps
+ *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what the group's tasks wrote
  */
 #include "sched/task.h"
 
 #include <string.h>
 
-/* Puts the task into a lane of the calling thread; without memory for that the thread runs it at once. */
+/* Puts the task into a lane of the calling thread; if there is no memory for that, the thread runs it at once. */
 static void start(struct weft_worker *seat, struct continuation *continuation) {
     if (seat->pool->config.queue_max != 0) add_rlx(&seat->pool->queued, 1);
     if (!task_put(seat, continuation->id, continuation->record, continuation->cells)) {
@@ -17,7 +17,7 @@ static void start(struct weft_worker *seat, struct continuation *continuation) {
         uint32_t was_inside = load_rlx(&seat->inside); /* of the submission around this, if there is one */
         frame_push(seat, &frame);
         worker_run_cell(seat, continuation->cells);
-        /* A submission in the task has left the pool. That is not drained before the flush, so it is still there. */
+        /* A submission in the task has reset `inside`. The pool is not drained before the flush, so it still exists. */
         store_rlx(&seat->inside, was_inside);
         worker_flush(seat);
         frame_pop(seat);
@@ -26,7 +26,7 @@ static void start(struct weft_worker *seat, struct continuation *continuation) {
     continuation_put(&seat->pool->groups, continuation);
 }
 
-/* What was to be submitted. */
+/* The task to submit. */
 struct after_task {
     weft_fn fn;
     const void *payload;
@@ -40,7 +40,7 @@ static int submit_at_once(weft_pool *pool, weft_group *group, const struct after
     return weft_submit(pool, group, task->fn, task->payload, task->size);
 }
 
-/* The task as it will lie in a lane, but for its group. false: no memory. */
+/* Writes the task as it will lie in a lane, except for its group. false: no memory. */
 static bool continuation_fill(struct continuation *continuation, const struct after_task *task) {
     struct cell *cell = continuation->cells;
     cell->fn = task->fn;
@@ -80,7 +80,7 @@ static int continuation_count(struct weft_worker *seat, weft_group *group, struc
     }
 }
 
-/* Inside a wait on the group `id`: WEFT_OK when the task will start and that wait be ended. */
+/* The caller has entered the record of the group `id`. WEFT_OK: the task will start, and the thread that starts it leaves the record. */
 static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct continuation *continuation) {
     weft_pool *pool = seat->pool;
     if (!continuation_add(&pool->groups, record, continuation)) {
@@ -93,7 +93,7 @@ static int hold(struct weft_worker *seat, struct record *record, uint64_t id, st
     return WEFT_OK;
 }
 
-/* The record of the group `after`, in a wait on it. NULL: it has finished, or is none of this pool's: *error. */
+/* Enters the record of the group `after`. NULL: the group has finished; or it is not of this pool, and *error says so. */
 static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id, int *error) {
     *error = WEFT_OK;
     *id = load_acq(V2, id_of(after));
@@ -101,14 +101,14 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
     struct record *record = record_at(&pool->groups, id_index(*id));
     if (record != NULL && record_enter(&pool->groups, record, *id)) {
         if (pool->config.queue_max == 0 || !record_is_finished(record)) return record;
-        record_leave(&pool->groups, record, false); /* the task needs a place in the queue now */
+        record_leave(&pool->groups, record, false); /* the task now needs a place in the queue */
         return NULL;
     }
     if (record == NULL || group_is_astray(&pool->groups, record, id_of(after), *id)) *error = WEFT_EINVAL;
     return NULL;
 }
 
-/* The task will start when the wait on the group `id` ends. On error nothing happened. */
+/* The task will start when the group `id` has finished. On error nothing happened. */
 static int submit_continuation(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
                                const struct after_task *task) {
     struct groups *groups = &seat->pool->groups;

@@ -1,4 +1,4 @@
-/* sched.h: the room's door: what the rooms above may use.
+/* sched.h: the door of sched/: what the rooms above may use.
  *
  * sched/ runs tasks. Lanes and claims hold them, groups count them, workers find and run them, park and are woken. Waits,
  * continuations and priorities are here, too. It calls only heap/ and os/. It reaches the rooms above through two tables that
