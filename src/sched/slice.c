@@ -19,20 +19,20 @@ static void note(weft_pool *pool, int error) {
     add_rlx(&pool->slices.refused, 1);
 }
 
-/* What it is to have now: its own one where that is as short. */
+/* The slice that the thread should have now: its own one if that is as short. */
 static uint64_t slice_for(const struct weft_worker *seat, uint64_t task_ticks) {
     const weft_pool *pool = seat->pool;
     if (pool->config.slice_ns > 0) return (uint64_t)pool->config.slice_ns;
     uint64_t task_ns = task_ticks * 1000 / pool->ticks_per_us;
     uint64_t slice_ns = SLICE_LEAST_NS;
-    while (slice_ns < 2 * task_ns && slice_ns < pool->slices.own_ns) slice_ns *= 2; /* few steps: it is rarely changed */
+    while (slice_ns < 2 * task_ns && slice_ns < pool->slices.own_ns) slice_ns *= 2; /* few steps: it rarely changes */
     return min_u64(slice_ns, pool->slices.own_ns);
 }
 
 static void slice_set(struct weft_worker *seat, uint64_t slice_ns) {
     if (slice_ns == seat->slice_ns) return;
     int error = os_slice_set(slice_ns);
-    seat->slice_ns = error == 0 ? slice_ns : 0; /* not again */
+    seat->slice_ns = error == 0 ? slice_ns : 0; /* 0: no further tries */
     note(seat->pool, error);
 }
 

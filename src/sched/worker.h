@@ -42,7 +42,7 @@ struct weft_worker {
     weft_pool *pool;           /* these two: written by seat_make; read by all */
     uint32_t index;
     uint32_t counter;             /* number of its counter in each group record */
-    bool is_worker;               /* a worker or a spare, not an outside thread; written by the thread that starts its own */
+    bool is_worker;               /* a worker or a spare, not an outside thread; written before its thread starts */
     os_word has_begun;            /* 1: its thread has run its start hook */
     bool hands_over;              /* it submits for its own loop or graph; even a full queue accepts that */
     uint32_t claims_left;         /* claims that it may make from `taken` before it looks at other lanes first */
@@ -137,7 +137,7 @@ struct weft_pool {
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
     ATOMIC(uint64_t) fit_due;      /* ticks: time of the next count of CPUs; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* ticks between two counts */
-    bool is_fitted;                /* it may count CPUs, because nobody set the number of workers */
+    bool is_fitted;                /* it may count CPUs, because the number of workers was not configured */
     bool follows;                  /* it still adapts to that count; under the lock */
     bool ordered;
     bool helps;                             /* waits may help */
@@ -146,11 +146,11 @@ struct weft_pool {
     bool spares_follow, background_follows; /* these numbers follow the number of workers */
     ATOMIC(uint32_t) background_max;        /* background tasks that may run at once; written under the lock */
     uint32_t claim_max;                     /* tasks in one claim */
-    ATOMIC(uint64_t) spin_ticks; /* longest time that threads look for work before they sleep; written by policy.c */
+    ATOMIC(uint64_t) spin_ticks; /* longest time that threads look for work before they sleep; written by policy.c, fit.c */
     int64_t spin_wish_ns;        /* weft_config.spin_ns and expect_percent as requested */
     int32_t expect_wish;
     bool spin_adapts;          /* threads look for less time if wakes cost less */
-    ATOMIC(uint64_t) spin_now; /* ticks: how long they look now; starts at spin_ticks; a hint written by predict/ */
+    ATOMIC(uint64_t) spin_now; /* ticks: how long they look now; a hint; fit.c sets it to spin_ticks, predict/ adapts it */
     uint64_t ticks_per_us;
     ATOMIC(uint32_t) expect_percent; /* share of its time that a worker may spend awake ahead of work; 0: none */
     uint64_t patience_ticks;         /* how long a worker asks for the work that a source holds back; then it takes it */
