@@ -29,13 +29,13 @@
  *   D4  run_many: fence                     sc       K3   a worker parks without seeing the open claim, and no worker watches it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps through a new event
+ *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, reads the new event but not its change, and sleeps
  *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
  *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though no thread is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D14 worker_tell_owner: fence            sc       T17  a wait sleeps on, though the task that it may run is next
- *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher is left without one
- *   D16 park: looks again                   -        K3   a task published while the worker was busy wakes no worker
+ *   D15 leave_searcher: looks again         -        K10  no worker sees a task published while there was a searcher
+ *   D16 park: looks again                   -        K3   no worker sees a task published while this one was busy
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  *   D20 bias_ends: load biased              acquire  D1   a task published before another's heavy fence is not seen: lost wake-up. That fence may
  *                                                    have come to this thread before it came to the submitter's
@@ -531,7 +531,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     if (!sees) bias_end(pool, seat);
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
-    bool is_guarded = view.searchers > 0 || view.polling; /* those look at the claims in time */
+    bool is_guarded = view.searchers > 0 || view.polling; /* those will look at the claims */
     sees = sees || find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
