@@ -81,7 +81,7 @@ struct record {
     continuation_link continuation; /* tasks that start when it has finished, newest first; changed under groups->lock */
     ATOMIC(uint64_t) urgent;        /* id of the group that was made urgent; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) deadline_ns;   /* when the group is due to have finished; nonzero: counted in groups->due */
-    ATOMIC(uint64_t) late;          /* the latest deadline that it is known to have missed; LATE_DROPPED: tasks were dropped */
+    ATOMIC(uint64_t) late;          /* the latest deadline it is known to miss; LATE_DROPPED: tasks were dropped */
     ATOMIC(uint64_t) shared_first;  /* `submitted` of the shared counter when the group began */
     ATOMIC(uint64_t) used;          /* a bit for each counter that the group uses: only these are summed */
     ATOMIC(uint64_t) used_blocks;   /* a bit for each block with such counters */
