@@ -1,4 +1,6 @@
 /* config.c: configurations and texts. */
+/* config.c: configurations and texts. */
+/* config.c: configurations and texts. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +24,8 @@ unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
 /* ---- from the environment ----------------------------------------------------------------------------------------- */
 
-/* What it says, or NULL: it is not set, or empty. Not what the caller of a program with more rights than its own (set-user-ID)
- * says: it may name files. */
+/* The variable's text. NULL: it is not set, or empty, or the program has more rights than its caller (set-user-ID): the text
+ * may name files. */
 static const char *variable(const char *name) {
     const char *text = secure_getenv(name);
     return text == NULL || text[0] == 0 ? NULL : text;
@@ -56,7 +58,7 @@ static const struct setting {
 #undef SETTING
 };
 
-/* false: its variable is set to something else than a number in its range. */
+/* false: the setting's variable is set, but not to a number in range. */
 static bool setting_apply(const struct setting *setting, weft_config *config) {
     const char *text = variable(setting->name);
     if (text == NULL) return true;
@@ -73,7 +75,7 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
     return true;
 }
 
-/* The name of the first variable that is wrong, *config in pieces then; or NULL. */
+/* The name of the first wrong variable, and then *config is partly set; or NULL. */
 static const char *env_apply(weft_config *config) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (!setting_apply(&settings[i], config)) return settings[i].name;
@@ -84,7 +86,7 @@ static const char *env_apply(weft_config *config) {
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return "WEFT_CPUS";
     if (cpus != NULL) config->cpus = cpus;
-    if (policy != NULL && !policy_is_sound(config)) return "WEFT_POLICY"; /* not with those CPUs or flags */
+    if (policy != NULL && !policy_is_sound(config)) return "WEFT_POLICY"; /* not with these CPUs or flags */
     if (cpus != NULL && !policy_is_sound(config)) return "WEFT_CPUS";
     if (variable("WEFT_STATS") != NULL) config->stats = variable("WEFT_STATS");
     if (variable("WEFT_TRACE") != NULL) config->trace = variable("WEFT_TRACE");

@@ -1,5 +1,5 @@
-/* front.h: the front, which no room calls: creation and end of pools (pool.c), their configuration (config.c), real-time policies
- * (policy.c), and the tables that connect the rooms (rooms.c). */
+/* front.h: the front, which no room calls: creation and end of pools (pool.c), their configuration (config.c), real-time
+ * policies (policy.c), and the tables that connect the rooms (rooms.c). */
 #ifndef WEFT_FRONT_H
 #define WEFT_FRONT_H
 
@@ -9,18 +9,18 @@
 #define SLICE_NS_MIN 100000   /* weft_config.slice_ns, the kernel's bounds */
 #define SLICE_NS_MAX 100000000
 
-/* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
+/* Reads the caller's configuration (NULL: the default) into *whole. Returns the name of the first wrong field, or NULL. */
 const char *config_read(weft_config *whole, const weft_config *config);
 bool slice_is_sound(int64_t slice_ns);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 
-/* Are the configuration's wishes possible together? */
+/* Are the configuration's scheduling wishes possible together? */
 bool policy_is_sound(const weft_config *config);
-/* When the pool's configuration has no defaults left; and when all its workers have begun. */
+/* Called when the pool's configuration has no defaults left; policy_started: when all its workers have begun. */
 void policy_configure(weft_pool *pool);
 void policy_started(weft_pool *pool);
-/* "fifo:10" and so on, as WEFT_POLICY has it. */
+/* Policies as text, in the form of WEFT_POLICY: "fifo:10" and so on. */
 bool policy_parse(weft_config *config, const char *text);
 void policy_format(const weft_config *config, char *text, size_t size);
 

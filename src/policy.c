@@ -1,11 +1,11 @@
-/* policy.c: the scheduling policy that a pool asks for, and what the system granted. sched/realtime.c says what each worker does
- * about it, and why spins are bounded. */
+/* policy.c: the scheduling policy that a pool asks for, and what the system granted. sched/realtime.c says how each worker
+ * applies it, and why spins are bounded. */
 #include "front.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SPIN_PART 8u /* of what the system allows */
+#define SPIN_PART 8u /* spins take one part in SPIN_PART of what the system allows */
 
 bool policy_is_sound(const weft_config *config) {
     uint64_t deadline_ns = config->deadline_ns == 0 ? config->period_ns : config->deadline_ns;
@@ -26,7 +26,7 @@ static uint64_t ticks_of(const weft_pool *pool, uint64_t ns) {
     return min_u64(ns, INT64_MAX / pool->ticks_per_us) * pool->ticks_per_us / 1000;
 }
 
-/* For workers of that policy. While they run, where it was refused to all of them. */
+/* Bounds the spins of workers with `policy`. Also called while workers run, if their policy was refused to all of them. */
 static void bound_spins(weft_pool *pool, uint32_t policy) {
     const weft_config *config = &pool->config;
     uint64_t runtime_ns = 0;
@@ -59,7 +59,7 @@ void policy_configure(weft_pool *pool) {
     bound_spins(pool, config->policy);
 }
 
-/* ---- what became of it -------------------------------------------------------------------------------------------- */
+/* ---- what was granted --------------------------------------------------------------------------------------------- */
 
 int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
     if (pool == NULL || outcome == NULL) return WEFT_EINVAL;
@@ -75,7 +75,7 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
     return struct_write(outcome, &found, sizeof found) ? WEFT_OK : WEFT_EINVAL;
 }
 
-/* The configuration has what is in force. */
+/* Makes the configuration tell the spin time in force. */
 static void tell_spin(weft_pool *pool) {
     uint64_t most_ns = load_rlx(&pool->realtime.share_ticks) * 1000 / pool->ticks_per_us;
     if (load_rlx(&pool->realtime.window_ticks) == 0 || pool->config.spin_ns <= (int64_t)most_ns) return;
@@ -96,7 +96,7 @@ void policy_started(weft_pool *pool) {
     if (found.unlocked_bytes > 0)
         text_format(&told, "%slock of %lu bytes (%s)", told.length > 0 ? ", " : "", found.unlocked_bytes,
                     os_error_name(found.lock_errno));
-    if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* by default nobody has asked */
+    if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* the default is no request */
         text_format(&told, "%sslice of %u workers (%s)", told.length > 0 ? ", " : "", found.slice_refused,
                     os_error_name(found.slice_errno));
     text_end(&told);
@@ -105,7 +105,7 @@ void policy_started(weft_pool *pool) {
 
 /* ---- as text ------------------------------------------------------------------------------------------------------ */
 
-/* Digits at *text, moved past them and past one `end`. */
+/* Reads digits at *text, and moves *text past them and past one `end`. */
 static bool parse_part(const char **text, char end, uint64_t *number) {
     if (!digits_parse(text, UINT64_MAX, number) || **text != end) return false;
     (*text)++;

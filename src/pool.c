@@ -1,14 +1,14 @@
 /* pool.c: making and ending pools.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   P2  pool_drain: load drained       acquire  G4, G11  destroy sleeps on a new event
+ *   P2  pool_drain: load drained       acquire  G4, G11  destroy sleeps on the new event
  *   P3  pool_await_start: load has_begun  acquire  D11  create returns before it sees what a start hook wrote
- *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
- *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
- *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean, or to the right one with a wrong
+ *   P4  pool_drain: heavy fence        heavy    T2   destroy misses a submission from outside that saw the pool open
+ *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it must end; T28: as P11
+ *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean function, or to the right one with a wrong
  *                                                   context
- *   P10 pool_await_leavers: load guest_calls  acquire  T26 what a guest's loop has submitted is not run
- *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
+ *   P10 pool_await_leavers: load guest_calls  acquire  T26 what a guest's loop has submitted does not run
+ *   P11 pool_await_leavers: looks      -        T28  the pool's memory is freed under a submitter
  */
 #include "front.h"
 
@@ -26,7 +26,7 @@ static void pool_await_start(weft_pool *pool, uint32_t workers) {
     }
 }
 
-/* Is none of the CPUs there that the workers are to be on? */
+/* Are all CPUs that the workers should run on absent? */
 static bool cpus_are_absent(const weft_pool *pool) {
     os_cpuset before;
     if (pool->config.cpus == NULL || !os_cpuset_current(&before)) return false;
@@ -35,8 +35,8 @@ static bool cpus_are_absent(const weft_pool *pool) {
     return is_absent;
 }
 
-/* Starts the workers; as many as there can be. What their start hooks submit runs meanwhile, in spares, too, and they may
- * resize the pool. */
+/* Starts as many of the workers as possible. Tasks that start hooks submit run meanwhile, in spares, too; start hooks may
+ * also resize the pool. */
 static int pool_start(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t wanted = load_rlx(&pool->workers);
@@ -52,14 +52,14 @@ static int pool_start(weft_pool *pool) {
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
 
-/* In a forked child it waits for none of them: it gives back what is kept of each. */
+/* In a forked child os_thread_join does not wait: it only frees what is kept of each thread. */
 static void pool_join_all(weft_pool *pool, uint32_t workers, uint32_t spares) {
     for (uint32_t i = 0; i < workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
     for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
 }
 
 static void pool_join(weft_pool *pool) {
-    os_lock(&pool->lock); /* who is starting one has done so after (fit.c) */
+    os_lock(&pool->lock); /* waits for a thread that is starting one (fit.c) */
     uint32_t workers = pool->workers_made;
     uint32_t spares = load_rlx(&pool->spares_made);
     os_unlock(&pool->lock);
@@ -110,7 +110,7 @@ const char *config_read(weft_config *whole, const weft_config *config) {
 #define SHORT_NS UINT64_C(200000)
 #define CLAIM_MAX 32u
 
-/* Into zeros. */
+/* `to` is zeroed. */
 static void text_copy(char *to, size_t size, const char *from) {
     for (size_t length = 0; length + 1 < size && from[length] != 0; length++) to[length] = from[length];
 }
@@ -118,7 +118,7 @@ static void text_copy(char *to, size_t size, const char *from) {
 static void configure_threads(weft_pool *pool) {
     weft_config *config = &pool->config;
     fit_configure(pool);
-    pool->spares_follow = config->spares == 0 && pool->is_fitted; /* else the number of workers only gets smaller */
+    pool->spares_follow = config->spares == 0 && pool->is_fitted; /* else the number of workers can only fall */
     pool->background_follows = config->background_max == 0;
     if (config->spares == 0) config->spares = config->workers;
     pool->spare_seats = pool->spares_follow ? pool->workers_max : config->spares;
@@ -166,7 +166,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
 #define LINES_OUTSIDE 4u /* outside threads with counters in each record itself; others' are in blocks */
 #endif
 
-/* Where the pool's memory is to stay, that for the first tasks is there from the beginning. */
+/* If the pool's memory is locked, the memory for its first tasks is there from the beginning. */
 static bool furnish_segments(weft_pool *pool) {
     if (!segments_init(&pool->segments, &pool->store)) return false;
     void *first = pool->store.locks ? pile_get(&pool->segments) : NULL;
@@ -208,7 +208,7 @@ weft_pool *pool_make(const weft_config *config) {
     return pool;
 }
 
-/* After a fork locks may be held by threads that do not exist here, and the pools are the parent's. */
+/* In a forked child: locks may be held by threads that do not exist here, and the pools are the parent's. */
 static void pools_forked(void) {
     registry_forked();
     own.lock = (os_mutex){0};
@@ -246,7 +246,7 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
 
 static void own_lock(void) { os_lock(&own.lock); }
 
-/* Libraries of all kinds run on it: where the system's default is small, stacks are not. */
+/* All kinds of libraries run on this pool, so its stacks are not small even if the system's default is. */
 #define OWN_STACK_MIN ((size_t)1 << 20)
 
 static int own_make(void) {
@@ -275,15 +275,15 @@ int weft_pool_default(weft_pool **pool) {
 
 /* ---- ending ------------------------------------------------------------------------------------------------------- */
 
-/* The records one by one first, for they mostly tell at once that it is not. */
+/* Checks the records one by one first: if the pool is not drained, that mostly shows at once. */
 static bool pool_is_drained(const weft_pool *pool) {
     uint32_t made = load_rlx(&pool->groups.records.made);
     for (uint32_t i = 1; i < made; i++)
         if (!records_are_finished(&pool->groups, i, i + 1)) return false;
-    return records_are_finished(&pool->groups, 1, UINT32_MAX); /* those made since, too */
+    return records_are_finished(&pool->groups, 1, UINT32_MAX); /* also records made since */
 }
 
-/* Until every thread from outside has left the submission that led to this, and every guest its call. */
+/* Waits until every outside thread has left its submission, and every guest its call. */
 static void pool_await_leavers(weft_pool *pool) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
@@ -293,7 +293,7 @@ static void pool_await_leavers(weft_pool *pool) {
     }
 }
 
-/* Until nothing is queued or running, and nothing more can come. */
+/* Waits until nothing is queued or running, and nothing more can come. */
 static void pool_drain(weft_pool *pool) {
     store_rlx(&pool->closed, 1);
     os_fence_heavy(P4);
@@ -322,8 +322,8 @@ static bool pool_is_inside(weft_pool *pool) {
     return seat != NULL && (seat->is_worker || seat->frame != NULL);
 }
 
-/* Gives one reference to the process's own pool back. True for the last: the pool ends, unless a task of it asks for
- * that. */
+/* Releases one reference to the process's own pool. true: it was the last, and the pool ends, unless a task of that pool
+ * makes the call. */
 static bool own_release(weft_pool *pool) {
     own_lock();
     bool is_last = pool->references == 1;
@@ -346,7 +346,7 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     }
     if (is_child) {
         *handle = NULL;
-        /* Without the lock: a thread that is not here may have it. */
+        /* Without the lock: a thread that does not exist here may hold it. */
         pool_join_all(pool, pool->workers_made, load_rlx(&pool->spares_made));
         observe_end(pool);
         pool_free(pool);

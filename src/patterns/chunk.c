@@ -1,10 +1,10 @@
 /* chunk.c: chunks and regions.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   J16 chunk_switch: store current, x2  release  J17 a chunk is looked at before it is made, or one before it in the chain
- *   J49 chunk_next: store next          release  J50 a batch goes on in a chunk that is not made yet
- *   J18 region_begin: fence             sc       K3, T17, J20, R21  who falls asleep asks not and is not seen
- *   J19 chunk_switch: light fence       light    J20 what was asked in the chunk left is forgotten, who sleeps not seen. survives drop:
+ *   J16 chunk_switch: store current, x2  release  J17 a chunk, or one before it in the chain, is read before it is made
+ *   J49 chunk_next: store next          release  J50 a batch goes on in a chunk that is not yet made
+ *   J18 region_begin: fence             sc       K3, T17, J20, R21  a thread that falls asleep has not asked, and is not seen
+ *   J19 chunk_switch: light fence       light    J20 a request in the chunk left is forgotten, a sleeper not seen. survives drop:
  *                                                a barrier to the compiler alone; where J20 is a full fence every fork looks
  */
 #include "patterns/chunk.h"
@@ -40,8 +40,8 @@ static struct fork_chunk *chunk_first(struct weft_worker *seat) {
     return chunk;
 }
 
-/* The thread goes on forking in another chunk, or nowhere: who has asked it before has asked it still, and who has fallen
- * asleep for what is forked there, and not for what was before, asks now. */
+/* The thread goes on forking in another chunk, or nowhere. If it was asked in `from`, it is asked in `to`, too; it is also
+ * asked there if a thread sleeps that may want only what is forked in `to`. */
 static void chunk_switch(struct fork_chunk *from, struct fork_chunk *to) {
     store_rel(J16, &forks_of(from->seat)->current, to);
     os_fence_light(J19);
@@ -82,7 +82,7 @@ weft_fork_slot *chunk_leave(struct fork_chunk *chunk) {
         store_rlx(&chunk_last(chunk)->fn, NULL);
         return chunk_last(chunk);
     }
-    ASSERT(next->refused == 0); /* each was joined */
+    ASSERT(next->refused == 0); /* each refused fork was joined */
     store_rlx(&next->frame, load_rlx(&chunk->frame));
     store_rlx(&next->index, load_rlx(&chunk->index));
     store_rlx(&next->in_loop, load_rlx(&chunk->in_loop));

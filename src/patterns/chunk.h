@@ -1,7 +1,8 @@
 /* chunk.h: the slots of forked calls, and the chunks and regions that contain them. Layer 6. fork.c has the protocol.
  *
- * A seat's slots are in a chain of chunks. A slot in use holds a function; slots in use come first. A region, the calls that a
- * thread forks between entering and leaving, begins in a new chunk. So every slot lies after those of the calls around it. A
+ * A seat's slots are in a chain of chunks. A slot in use holds a function; slots in use come first. A region, the calls that
+ * a thread forks between entering and leaving, begins in a new chunk. So every slot lies after those of the calls around it.
+ * A
  * slot's position is its number in the chain. */
 #ifndef WEFT_CHUNK_H
 #define WEFT_CHUNK_H
@@ -13,15 +14,15 @@
 
 struct fork_chunk {
     ATOMIC(weft_fork_slot *)
-    limit; /* as in weft_fork_chunk: the last slot; NULL when asked; the head where each fork looks around */
+    limit; /* as in weft_fork_chunk: the last slot; NULL when asked; the head if each fork must look for sleepers */
     struct weft_worker *seat; /* begins with the forker */
     ATOMIC(struct fork_chunk *) next;
     struct fork_chunk *outer;      /* of a region's first chunk: where the thread forked before */
     uint64_t base;                 /* position of slot 0 */
-    ATOMIC(struct loop *) in_loop; /* in whose body the region is, or the fork of the call that it is in; or NULL */
-    ATOMIC(struct frame *) frame;  /* that the region is in, or NULL; and the index of its group's record */
+    ATOMIC(struct loop *) in_loop; /* the loop in whose body the region, or the fork of its call, is; or NULL */
+    ATOMIC(struct frame *) frame;  /* the region's frame, or NULL; `index`: of the record of the frame's group */
     ATOMIC(uint32_t) index;
-    uint32_t refused : 30; /* forks at the last slot that there was no memory for; until all are joined there is no next */
+    uint32_t refused : 30; /* forks at the last slot refused for want of memory; no next chunk until all are joined */
     uint32_t is_guest : 1; /* the region is an outside thread's */
 };
 
@@ -67,36 +68,36 @@ INLINE bool offer_is_open(uint64_t offer) { return (offer & 1) != 0; }
 INLINE uint64_t offer_after(uint64_t offer) { return offer + 1; }
 
 INLINE bool chunk_is_asked(struct fork_chunk *chunk) { return load_rlx(&chunk->limit) != chunk_last(chunk); }
-/* Nobody has asked the chunk's thread. */
+/* Resets the limit: nobody has asked the chunk's thread. */
 INLINE void chunk_rest(struct fork_chunk *chunk) {
     store_rlx(&chunk->limit, LIKELY(os_fence_is_asymmetric()) ? chunk_last(chunk) : chunk_slot(chunk, 0));
 }
-/* The same slot, free, for the next fork: where light fences order nothing, its join is to make a full one. A thief who was
- * late at it fails (J6, J48). */
+/* Makes a free slot ready for the next fork, and returns it: where light fences order nothing, its join must make a full
+ * one. A late thief's CAS fails (J6, J48). */
 INLINE weft_fork_slot *slot_ready(weft_fork_slot *slot) {
     if (LIKELY(os_fence_is_asymmetric()) || (load_rlx(&slot->state) & STATE_GUARD) != 0) return slot;
     store_rlx(&slot->state, STATE_GUARD);
     return slot;
 }
 
-/* weft_forker.slow. Programs compiled with clang rely on its keeping their registers. */
+/* weft_forker.slow. Programs compiled with clang rely on it to preserve their registers. */
 #if defined(__x86_64__) && !defined(__clang__)
 void fork_slow(weft_fork_slot *here) __attribute__((target("general-regs-only"), no_caller_saved_registers));
 #else
 void fork_slow(weft_fork_slot *here) WEFT_FORK_KEEPS;
 #endif
 
-/* The chunk where the seat's next region will begin. NULL: no memory, or a fork has been refused for want of it: while the
- * last slot is used for calls that nobody may take, there must be no next chunk, for thieves go by that. */
+/* The chunk where the seat's next region will begin. NULL: no memory, or a fork was refused for want of memory. The last
+ * slot then serves calls that nobody may take, and thieves see that by the missing next chunk. */
 struct fork_chunk *region_chunk(struct weft_worker *seat);
-/* Begins a region there, in that frame (NULL: none) and in the loop that the seat is in; its first slot. */
+/* Begins a region in `chunk`, in `frame` (NULL: none) and in the loop that the seat is in. Returns its first slot. */
 weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame);
 void region_end(struct fork_chunk *chunk);
 
-/* A fork at the chunk's last slot: goes on in the next, or is refused, and then its join calls. Returns the slot for the
- * next. */
+/* A fork at the chunk's last slot: goes on in the next chunk, or is refused, and then its join makes the call. Returns the
+ * slot for the next fork. */
 weft_fork_slot *chunk_leave(struct fork_chunk *chunk);
-/* The last slot's join. */
+/* The join of a chunk's last slot. */
 void chunk_return(struct fork_chunk *chunk, const void *argument, size_t size);
 
 #endif

@@ -1,18 +1,20 @@
 /* cost.c: how long loops will take.
  *
- * Each seat remembers of the kinds of loops that it ran lately how long an index took the last time. Longer is believed as
- * readily as shorter: a loop that is thought long in vain costs a wake, one that is thought short may cost half its time.
+ * For each kind of loop that it ran lately, a seat remembers how long an index took the last time. It believes a longer time
+ * as readily as a shorter one: a loop wrongly thought long costs a wake, one wrongly thought short may cost half its time.
  *
- * A kind is a body and a site: what the user says (weft_for_site), or else what the body is passed and about how many
- * indices. A body alone does not tell: that of a backend that hands on others' loops is the same for all of them.
+ * A kind is a body and a site. The site is what the user says (weft_for_site), or else the body's context and about how many
+ * indices. The body alone is not enough: a backend that hands on others' loops uses one body for all of them.
  *
- * A kind that is not known counts as long. But of a body that is passed something else each time every loop would be of
- * such a kind: where TRUST in a row have turned out short, the next new one is taken to be as the last was.
+ * A kind that is not known counts as long. But with a body whose context differs each time, every loop would be of an
+ * unknown kind. So after TRUST new kinds of a body in a row turned out short, the next new one is expected to be like the
+ * last.
  *
- * Loops of one kind may be short now and long now. Where one turns out long that was not thought to be, and so did another
- * of its kind less than COST_NEAR loops before, the kind is in doubt, which is as if it was not known, for DOUBT times as
- * many loops as lay between: until the next long one comes in time, or does not. COST_NEAR is well below the number of
- * short loops between two times that the system takes the thread off its CPU, which looks the same. */
+ * Loops of one kind may be short at one time and long at another. If a loop unexpectedly turns out long, and another of its
+ * kind did less than COST_NEAR loops before, the kind is in doubt: it counts as not known for DOUBT times as many loops as
+ * lay between the two. By then, the next long one has come or not. COST_NEAR is well below the number of short loops between
+ * two
+ * moments at which the system takes the thread off its CPU, which looks the same. */
 #include "patterns/cost.h"
 
 #define TRUST 64u
@@ -42,7 +44,7 @@ uint64_t cost_ticks(const struct loop_cost *cost, size_t indices) {
     return cost->ticks_256 == 0 || cost->doubt > 0 ? UINT64_MAX : ticks_of(cost, indices);
 }
 
-/* A loop of a new kind tells of its body, too. */
+/* The first loop of a new kind also tells about its body. */
 static void body_learn(const struct loop_cost *cost, bool is_long) {
     struct loop_body *body = cost->body;
     body->since = is_long ? 0 : (uint16_t)min_u64(body->since + 1u, COST_NEAR);
@@ -62,7 +64,7 @@ static void kind_learn(struct loop_cost *cost, bool is_long, bool was_thought_lo
 
 void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count) {
     struct loop_cost *cost = cost_at(seat, key);
-    if (indices == 0 || cost->key != key) return; /* a loop inside has taken its place */
+    if (indices == 0 || cost->key != key) return; /* a loop inside has replaced it */
     const weft_pool *pool = seat->pool;
     bool was_thought_long = cost->doubt == 0 && cost->ticks_256 != 0 && ticks_of(cost, count) >= cost_long_ticks(pool);
     cost->ticks_256 = max_u64(min_u64(ticks, TICKS_MAX) * 256 / indices, 1);

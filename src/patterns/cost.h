@@ -1,20 +1,26 @@
 /* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 
 #include "patterns/state.h"
 
-#define COST_SHORT_NS 1000u /* a loop that takes less is its caller's alone */
-#define COST_LONG_NS 50000u /* one that takes longer is worth waking a sleeper for: about twice a wake's delay */
+#define COST_SHORT_NS 1000u /* a shorter loop is its caller's alone */
+#define COST_LONG_NS 50000u /* a longer loop is worth a wake: about twice a wake's delay */
 
 INLINE uint64_t cost_short_ticks(const weft_pool *pool) { return COST_SHORT_NS * pool->ticks_per_us / 1000; }
 INLINE uint64_t cost_long_ticks(const weft_pool *pool) { return COST_LONG_NS * pool->ticks_per_us / 1000; }
 
-/* Where the user does not say what tells a loop from others of its body: the body's context, and about how many indices. */
+/* The site if the user gives none: the body's context, and about how many indices. */
 INLINE uint64_t cost_site(const void *context, size_t count) {
     return (uint64_t)(uintptr_t)context ^ (uint64_t)__builtin_clzll(count | 1) << 57;
 }
-/* The kind of loops with that body at that site. Another kind has the same by bad luck alone. */
+/* The kind of loops with that body at that site. Two kinds collide only by bad luck. */
 INLINE uint64_t cost_key(uintptr_t function, uint64_t site) {
     return (function ^ (site << 17 | site >> 47)) * UINT64_C(0x9e3779b97f4a7c15);
 }
@@ -22,29 +28,29 @@ INLINE struct loop_cost *cost_at(struct weft_worker *seat, uint64_t key) {
     return &patterns_of(seat)->loop_costs[key >> 32 & (LOOP_COSTS - 1)];
 }
 
-/* A kind that the seat does not remember takes the place of the one that is there. */
+/* Replaces what is remembered in the kind's place by a kind that the seat does not remember. */
 void cost_begin(struct weft_worker *seat, uint64_t key, uintptr_t function);
 
-/* What the seat remembers of the kind: until it begins another loop. */
+/* What the seat remembers of the kind. Valid until the seat begins another loop. */
 INLINE const struct loop_cost *cost_of(struct weft_worker *seat, uint64_t key, uintptr_t function) {
     struct loop_cost *cost = cost_at(seat, key);
     if (UNLIKELY(cost->key != key)) cost_begin(seat, key, function);
     return cost;
 }
 
-/* Will a loop of so many indices be over before anybody could come? */
+/* Will a loop of `count` indices be over before a helper could come? */
 INLINE bool cost_is_short(const struct loop_cost *cost, size_t count) { return count <= cost->short_max; }
 
-/* Have so many of its kind been short, one after the other, that this one will be? */
+/* Have COST_NEAR loops of the kind in a row been short, so that this one will be? */
 #define COST_NEAR 128u
 INLINE bool cost_is_sure(const struct loop_cost *cost) { return cost->since >= COST_NEAR; }
 
-/* How long the body takes for that many indices: ticks; UINT64_MAX: not known, or in doubt. */
+/* How many ticks the body takes for `indices` indices; UINT64_MAX: not known, or in doubt. */
 uint64_t cost_ticks(const struct loop_cost *cost, size_t indices);
 
-/* A loop of `count` indices, `indices` of which took that long, is over. */
+/* A loop of `count` indices is over; `indices` of them took `ticks`. */
 void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count);
-/* One was short, as it was thought to be. Told of one in COST_LOOK_EVERY, and of the first of a kind. */
+/* A loop was short, as expected. Called for one loop in COST_LOOK_EVERY, and for the first of a kind. */
 #define COST_LOOK_EVERY 8u
 void cost_confirm(struct weft_worker *seat, uint64_t key, uint64_t ticks, size_t count);
 

@@ -1,58 +1,58 @@
-/* fork.c: fork-join. Calls are noted in slots, private to their thread until somebody asks.
+/* fork.c: fork-join. Calls are noted in slots, which are private to their thread until another thread asks.
  *
- * The idea of private records that a thief asks for is that of U. Acar, A. Charguéraud, M. Rainey, "Scheduling parallel
- * programs by work stealing with private deques", PPoPP 2013, doi:10.1145/2442516.2442538; helping only below the stolen
- * call is D. Wagner, B. Calder, "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354; the light and the heavy fence are
- * claim.c's.
+ * Private records that a thief asks for: U. Acar, A. Charguéraud, M. Rainey, "Scheduling parallel programs by work stealing
+ * with private deques", PPoPP 2013, doi:10.1145/2442516.2442538. Helping only below the stolen call: D. Wagner, B. Calder,
+ * "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354. The light and the heavy fence are used as in claim.c.
  *
- * Where slots stand, and which come first: chunk.h. Joins that have lost their call: join.c.
+ * Where slots lie, and their order: chunk.h. Joins whose call was taken: join.c.
  *
  * Fork, join (inline, weft.h)                         Thread that is idle
  *   fork: payload, then fn (release)                    asks: limit = NULL (plain; about to sleep: heavy fence after it)
  *     light fence; slot below the chunk's limit?        finds an offer: CAS takes it (J3), state = TAKEN by me
  *     no: offers the oldest private call (J2),          no answer for long: opens a batch, the oldest private calls:
- *     fence, wakes who sleeps                             state of each IDLE -> WANTED (J4), heavy fence (J5), reads fn
+ *     fence, wakes a sleeper                              state of each IDLE -> WANTED (J4), heavy fence (J5), reads fn
  *   join: fn = NULL, light fence (J8), state IDLE?        NULL: WANTED -> IDLE, else the first is TAKEN (J6), others OPEN (J48)
  *     yes: calls                                        takes an open call: OPEN -> WANTED (J47) -> TAKEN (J6)
  *     no: join_slow: takes back the offer (J9), or WANTED or OPEN -> IDLE (J10), or waits for DONE (J11)
  *
- * state: IDLE -> OFFERED -> IDLE by the thread of the slot; OFFERED -> TAKEN by who took the offer; IDLE -> WANTED ->
- * TAKEN, OPEN or IDLE by a thief, OPEN -> WANTED -> TAKEN or OPEN by any, WANTED or OPEN -> IDLE by the thread of the slot;
- * TAKEN -> DONE by who ran it; DONE -> IDLE by the thread of the slot. Of fn = NULL and state = WANTED at least one is
- * seen by the other side (J5, J8); both: the CAS decides. Whoever joins an open call sees that it is not IDLE, so taking
- * it needs no fence. A slot that is GUARDed is joined by join_slow always: the last one of a chunk, and all where light
- * fences are not for free; there each fork looks who sleeps, too: the chunk's limit is its head.
+ * state: IDLE -> OFFERED -> IDLE by the slot's thread; OFFERED -> TAKEN by the thread that took the offer; IDLE -> WANTED ->
+ * TAKEN, OPEN or IDLE by a thief; OPEN -> WANTED -> TAKEN or OPEN by any thief; WANTED or OPEN -> IDLE by the slot's thread;
+ * TAKEN -> DONE by the thread that ran the call; DONE -> IDLE by the slot's thread. Of the stores fn = NULL and state =
+ * WANTED, the other side sees at least one (J5, J8). If both are seen, the CAS decides. A thread that joins an open call
+ * sees that it is not IDLE, so taking it needs no fence. A slot with a GUARD is always joined by join_slow. The last slot of
+ * a chunk has one; where light fences are not free, all slots have one, the chunk's limit is its head, and so each fork also
+ * looks for sleepers.
  *
- * A batch spares the thief of calls that are forked one after the other, and then joined by a thread that no longer looks
- * whether somebody asks, a fence and a wait for each. Their thread takes back from the newest on what is left of it.
+ * A batch is for calls that a thread forks one after another and then joins without looking whether another thread asks: it
+ * spares the thief a fence and a wait for each call. The slot's thread takes back what is left of the batch, newest first.
  *
- * Should the system's barrier stop working (fence.c), calls forked before have no guard and their light fences order
- * nothing. Who takes one unasked, or falls asleep while such a chunk is asked but has not answered, waits as fence.c does
- * (J51, J54). A slot that is free gets its guard before the next fork, a chunk its limit when its thread comes to look at
- * it.
+ * If the system's barrier stops working (fence.c), the calls forked before have no guard, and their light fences order
+ * nothing. A thread that takes such a call unasked, or falls asleep while such a chunk is asked but has not answered, waits
+ * as fence.c does (J51, J54). A free slot gets its guard before the next fork, a chunk its limit when its thread next looks
+ * at it.
  *
- * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its
- * taker has been counted in the group by then, so the group cannot finish between.
+ * A detached call (fork.h) is DONE as soon as its function says so, before the function does anything else. The call has
+ * been counted in the group as a task of its taker by then, so the group cannot finish in between.
  *
- * An offer's word counts its changes, made and gone, in 64 bits, so that a late CAS fails. Which slot is meant, and its
- * function, stand beside it: who has read them before that CAS has those of this offer, or fails. The count in a TAKEN state
- * tells one taking from the next.
+ * An offer's word counts its changes (offer made, offer gone) in 64 bits, so that a late CAS fails. The offer's slot and
+ * function stand beside the word: a thread that reads them before its CAS has those of this offer, or the CAS fails. The
+ * count in a TAKEN state tells one taking from the next.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   J1  fork_take: load offer           acquire  J2  the argument is not there yet, nor the function
+ *   J1  fork_take: load offer           acquire  J2  neither the argument nor the function is visible yet
  *   J2  fork_offer: store offer         release  J1  see J1
- *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
- *                                                function runs; split: two run the call
- *   J56 fork_offer: store offered_slot release   J57 the next offer's slot is looked at before its chunk is made, where thieves have taken
- *                                                all of the chunk before
+ *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read after the thread's offer is gone and its next one made: another
+ *                                                function runs; split: two threads run the call
+ *   J56 fork_offer: store offered_slot release   J57 a slot of the next offer is read before its chunk is made, where thieves have taken
+ *                                                all calls of the chunk before
  *   J57 fork_take: load offered_slot    acquire  J56 see J56
  *   J4  batch_open: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
- *   J5  batch_open: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
- *   J51 batch_open: settles             heavy    J8  as J5, of calls forked before the barrier was lost
- *   J7  slot_take: load fn              acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
+ *   J5  batch_open: heavy fence         heavy    J8  each side misses the other's store (fn, state): the call runs twice
+ *   J51 batch_open: settles             heavy    J8  as J5, for calls forked before the barrier was lost
+ *   J7  slot_take: load fn              acquire  J44 neither argument nor group of a call forked anew after J5 is visible yet
  *   J50 slot_after: load next           acquire  J49 see J49
- *   J48 batch_open: CAS WANTED          relaxed  J10 split: the call is open when its thread has joined it
- *   J47 batch_take: CAS OPEN to WANTED  acquire  J5  a call is read that had been joined before J5; split: two thieves run the call
+ *   J48 batch_open: CAS WANTED          relaxed  J10 split: the call is open although its thread has joined it
+ *   J47 batch_take: CAS OPEN to WANTED  acquire  J5  a thief reads a call that was joined before J5; split: two thieves run the call
  *   J6  slot_take: CAS WANTED             relaxed  J10 split: both sides run the call
  *   J45 slot_take: looks again          -        J44, J48 a wait takes a stranger's call
  *   J46 hunt_is_on: looks again         -        J14 a join takes a stranger's call, or helps with a stranger's loop
@@ -61,21 +61,21 @@
  *   J44 weft_fork_slot_push: store fn   release  J7  see J7
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
- *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
+ *   J15 fork_respond: fence             sc       K3  a worker parks without seeing the offer, and is not seen
  *   J17 fork_current: load current, x3      acquire  J16 see J16
- *   J20 forks_ask_firmly: heavy fence   heavy    J43, J18, R10  a call forked meanwhile, or a loop below a join, is not seen, and not offered
- *   J54 forks_settle: settles           heavy    J43 as J20, of a chunk that has not been asked since the barrier was lost
+ *   J20 forks_ask_firmly: heavy fence   heavy    J43, J18, R10  a call forked meanwhile, or a loop below a join, is neither seen nor offered
+ *   J54 forks_settle: settles           heavy    J43 as J20, for a chunk that has not been asked since the barrier was lost
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_fork_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J39 fork_respond: fence             sc       K3  as J15
- *   J55 calls_show: fence               sc       K3  a worker parks that saw calls WANTED, which nobody runs
+ *   J55 calls_show: fence               sc       K3  a worker parks because it saw calls WANTED, and nobody runs them
  */
 #include "patterns/fork.h"
 
 #include "patterns/chunk.h"
 
-#define CHAIN_MAX 16u /* calls below calls that a waiting join follows */
+#define CHAIN_MAX 16u /* length of the chain of calls below calls that a waiting join follows */
 #ifndef BATCH_FIRST
 #define BATCH_FIRST 64u /* calls */
 #endif
@@ -95,10 +95,11 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_c
     return filter->accepts == NULL || filter->accepts(filter->context, load_rlx(&chunk->index));
 }
 
-/* The oldest call at position `from` or later, in `chunk` or those after it, that no other thread knows of; NULL: there is
- * none, or they are a background task's. Exact for the seat's own thread, a guess for others. `force`: a call that may be
- * taken without an offer, or else the oldest open one. The last slot of a chunk without a next one is then left out: a fork
- * there may have been refused (chunk_leave), which happens no more once there is a next chunk (region_chunk). */
+/* The oldest call at position `from` or later, in `chunk` or those after it, that no other thread knows of. NULL: there is
+ * none, or the calls are a background task's. Exact for the seat's own thread, a guess for others. `force`: the oldest such
+ * call that may be taken without an offer, or else the oldest open one. This leaves out the last slot of a chunk that has no
+ * next one: a fork there may have been refused (chunk_leave), which cannot happen once there is a next chunk
+ * (region_chunk). */
 static weft_fork_slot *fork_scan(const struct weft_worker *seat, struct fork_chunk *chunk, uint64_t from,
                                  const struct fork_filter *filter, bool force) {
     const struct fork_chunk *current = load_acq(J17, &forks_of(seat)->current);
@@ -119,8 +120,8 @@ static weft_fork_slot *fork_scan(const struct weft_worker *seat, struct fork_chu
     return open;
 }
 
-/* The same in all chunks. `last`: a call of the seat that was taken, or NULL. Until it is joined other threads know of all
- * calls before it, so the search begins in its chunk. */
+/* As fork_scan, in all chunks. `last`: a call of the seat that was taken, or NULL. Until that call is joined, other threads
+ * know of all calls before it, so the search begins in its chunk. */
 static weft_fork_slot *fork_oldest(const struct weft_worker *seat, weft_fork_slot *last, uint64_t from,
                                    const struct fork_filter *filter, bool force) {
     weft_fork_slot *slot = NULL;
@@ -134,7 +135,7 @@ void fork_wake_joins(const weft_pool *pool) {
         if (load_rlx(&forks_of(all.seat)->sleeps)) event_raise(&all.seat->wait_event);
 }
 
-/* Something of the group `id` is on offer; 0: any wait or loop may be for it. */
+/* A call of the group `id` is on offer. 0: any wait or loop may want it. */
 static void fork_notify(struct weft_worker *seat, uint64_t id) {
     weft_pool *pool = seat->pool;
     if (park_glance(&pool->park) == 0) return;
@@ -148,8 +149,7 @@ static void fork_notify(struct weft_worker *seat, uint64_t id) {
     worker_wake_helpers(pool, id);
 }
 
-/* Offers the seat's oldest private call, unless one is on offer. Returns the group of what is, as
- * fork_notify is told. */
+/* Offers the seat's oldest private call, unless one is on offer. Returns the id for fork_notify. */
 static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = forks_of(seat);
     uint64_t offer = load_rlx(&forks->offer);
@@ -205,7 +205,7 @@ weft_fork_slot *fork_answer(weft_fork_slot *first, weft_fork_slot *here) {
 
 /* ---- taking ------------------------------------------------------------------------------------------------------- */
 
-/* Where the seat forks calls that the filter accepts, or NULL. */
+/* The chunk in which the seat now forks calls, if the filter accepts them; or NULL. */
 static struct fork_chunk *fork_current(const struct weft_worker *seat, const struct fork_filter *filter) {
     struct fork_chunk *chunk = load_acq(J17, &forks_of(seat)->current);
     return chunk != NULL && filter_accepts(filter, chunk) ? chunk : NULL;
@@ -220,7 +220,7 @@ void forks_ask(const weft_pool *pool, const struct fork_filter *filter) {
     for (struct seats all = seats_in_use(pool); seats_next(&all);) chunk_ask(fork_current(all.seat, filter));
 }
 
-/* Has no seat gone on to a chunk where it is not asked? */
+/* Is every seat asked in the chunk where it forks now? */
 static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *filter) {
     bool is_asked = true;
     for (struct seats all = seats_in_use(pool); seats_next(&all);) {
@@ -236,9 +236,9 @@ static bool forks_are_under_way(const weft_pool *pool) {
     return false;
 }
 
-/* After the heavy fence of forks_ask_firmly. Should the barrier have been lost (fence.c), forks in older chunks make light
- * fences that order nothing: unless every such chunk has its head for a limit, where each fork makes a full fence and looks
- * who sleeps, this waits until what those forks stored is visible. */
+/* After the heavy fence of forks_ask_firmly. If the barrier has been lost (fence.c), forks in older chunks make light fences
+ * that order nothing. In a chunk whose limit is its head, each fork makes a full fence and looks for sleepers. Unless every
+ * chunk asked is one of these, this waits until what those forks stored is visible. */
 static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
     bool is_reached = true;
     for (struct seats all = seats_in_use(pool); !os_fence_is_asymmetric() && seats_next(&all);) {
@@ -249,10 +249,10 @@ static void forks_settle(const weft_pool *pool, const struct fork_filter *filter
 }
 
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
-    /* Two rounds do. Whoever is here counts already among those that park_glance tells of: it is parked, polls, or helps in
-     * a wait, join or loop; or, about to leave as a searcher, it has seen there for whom it asks. So who goes on to other
-     * chunks after the first heavy fence sees that (J19), or has answered since; where a thread went before it, the second
-     * asks. */
+    /* Two rounds suffice. The caller is already among the threads that park_glance reports: it is parked, polls, or helps in
+     * a wait, join or loop; or it is about to leave as a searcher and has seen there the thread for which it asks. So a
+     * thread that goes on to another chunk after the first heavy fence sees that (J19), or has answered since. In a chunk to
+     * which a thread went before that fence, the second round asks. */
     for (int i = 0; i < 2 && forks_are_under_way(pool); i++) {
         forks_ask(pool, filter);
         os_fence_heavy(J20);
@@ -269,32 +269,32 @@ bool forks_are_open(const weft_pool *pool, bool force) {
     return false;
 }
 
-/* The state of a slot that the seat takes. `chunk`: where its region will begin. */
+/* The state of a slot that the seat takes. `chunk`: where the seat's region for the call will begin. */
 static uint64_t state_taken(struct weft_worker *seat, const struct fork_chunk *chunk, uint64_t state) {
     uint64_t count = ++forks_of(seat)->taken;
     return (state & STATE_GUARD) | CALL_TAKEN | (uint64_t)seat->index << STATE_SEAT_SHIFT |
            (chunk->base & UINT32_MAX) << STATE_POSITION_SHIFT | count << STATE_COUNT_SHIFT;
 }
 
-/* A call that somebody runs while another thread waits for it, and its state, TAKEN, as it was found. */
+/* A call that one thread runs while another waits for it, and its state (TAKEN) when it was found. */
 struct fork_above {
     weft_fork_slot *slot;
     uint64_t state;
 };
 
-/* Which calls the thread may take. */
+/* Which calls the seat's thread may take. */
 struct fork_hunt {
     struct weft_worker *seat;
     struct fork_chunk *chunk;     /* where the call's own forks will be noted */
     uint64_t from;                /* calls from this position on */
-    struct weft_worker *taker;    /* who runs the lowest of those above, or NULL */
-    const struct fork_above *all; /* it must lie below these, each below the one before */
-    uint32_t above;               /* how many */
+    struct weft_worker *taker;    /* the seat that runs the lowest of those above, or NULL */
+    const struct fork_above *all; /* the call must lie below these, each below the one before */
+    uint32_t above;               /* how many `all` has */
     const struct fork_filter *filter;
 };
 
-/* Do they all run still? Asked after what was found has been acquired (J1, J47, R20): of what began after one of them
- * ended, no. */
+/* Do the calls above all still run? Asked after the found work was acquired (J1, J47, R20): if that work began after one of
+ * them ended, the answer is no. */
 static bool hunt_is_on(const struct fork_hunt *hunt) {
     bool is_on = true;
     for (uint32_t i = 0; i < hunt->above; i++)
@@ -323,37 +323,37 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
     return true;
 }
 
-/* There is one. */
+/* The next slot, which exists. */
 static weft_fork_slot *slot_after(weft_fork_slot *slot) {
     struct fork_chunk *chunk = chunk_of(slot);
     return slot == chunk_last(chunk) ? chunk_slot(load_acq(J50, &chunk->next), CHUNK_FIRST) : slot + 1;
 }
-/* Is there a call, that may be opened if nobody knows of it? At a chunk's last slot as fork_scan says. */
+/* Does the slot hold a call, which may be opened if no other thread knows of it? For a chunk's last slot see fork_scan. */
 static bool may_open(weft_fork_slot *slot) {
     struct fork_chunk *chunk = chunk_of(slot);
     return load_rlx(&slot->fn) != NULL && (slot != chunk_last(chunk) || load_rlx(&chunk->next) != NULL);
 }
 
-/* Takes the call of a slot that the thief has made WANTED; `back`: its state before. */
+/* Takes the call of a slot that the thief has made WANTED. `back`: the state to restore otherwise. */
 static bool slot_take(const struct fork_hunt *hunt, weft_fork_slot *slot, uint64_t wanted, uint64_t back,
                       struct fork_call *call) {
     call->slot = slot;
     call->fn = load_acq(J7, &slot->fn);
-    /* It may be another than was seen before. What holds now of the call that J7 has seen holds at J6, or that fails. */
+    /* The call may be another than the one seen before. What holds now for the call that J7 saw holds at J6, or J6 fails. */
     bool is_there = call->fn != NULL && recheck(J45, filter_accepts(hunt->filter, chunk_of(slot)) && hunt_is_on(hunt), true);
     uint64_t taken = (wanted & ~STATE_KIND) | CALL_TAKEN;
     return cas_rlx(J6, &slot->state, &wanted, is_there ? taken : back) && is_there;
 }
 
-/* Calls that were WANTED are to be had. A worker may have parked meanwhile; a thief that is a searcher looks as it leaves.
- * */
+/* Calls that were WANTED can be taken again. A worker may have parked meanwhile; a thief that is a searcher looks as it
+ * leaves. */
 static void calls_show(struct weft_worker *seat) {
     fence_sc(J55);
     fork_notify(seat, 0);
 }
 
-/* Takes the call of that slot, and opens those after it, `*count` in all or as many as there are: their thread is long in
- * something else. */
+/* Takes the call of the slot `first` and opens those after it, up to `*count` in all: their thread is busy with something
+ * long. Sets `*count` to their number. */
 static bool batch_open(const struct fork_hunt *hunt, weft_fork_slot *first, uint32_t *count, struct fork_call *call) {
     uint64_t wanted = (state_taken(hunt->seat, hunt->chunk, 0) & ~STATE_KIND) | CALL_WANTED;
     uint32_t most = *count;
@@ -393,8 +393,8 @@ static bool batch_take(const struct fork_hunt *hunt, weft_fork_slot *slot, struc
     return has_taken;
 }
 
-/* It has taken that call of its batch, or not: then it leaves the batch. A batch whose calls it has all taken was too short.
- * */
+/* The thief has taken the call of its batch, or leaves the batch if it has not. A batch of which it took all calls was too
+ * short: the next one is longer. */
 static bool batch_go_on(struct fork_batch *batch, weft_fork_slot *slot, bool has_taken) {
     if (!has_taken) {
         *batch = (struct fork_batch){.left = 0};
@@ -406,7 +406,7 @@ static bool batch_go_on(struct fork_batch *batch, weft_fork_slot *slot, bool has
     return true;
 }
 
-/* Takes the next call of the batch of the other seat's that the thief is in. */
+/* Takes the next call of the thief's batch, if that is of the other seat's calls. */
 static bool batch_next(const struct fork_hunt *hunt, const struct weft_worker *other, struct fork_call *call) {
     struct fork_batch *batch = &patterns_of(hunt->seat)->batch;
     if (batch->left == 0 || batch->owner != other || position_of(batch->last) < hunt->from) return false;
@@ -414,7 +414,7 @@ static bool batch_next(const struct fork_hunt *hunt, const struct weft_worker *o
     return batch_go_on(batch, slot, batch_take(hunt, slot, call));
 }
 
-/* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
+/* Takes the other seat's oldest call although it is not offered: its thread is busy with something long. */
 static bool fork_force(const struct fork_hunt *hunt, const struct weft_worker *other, struct fork_call *call) {
     struct fork_batch *batch = &patterns_of(hunt->seat)->batch;
     if (batch->owner != other) *batch = (struct fork_batch){.owner = other, .size = BATCH_FIRST};
@@ -426,7 +426,7 @@ static bool fork_force(const struct fork_hunt *hunt, const struct weft_worker *o
     return batch_go_on(batch, slot, has_taken);
 }
 
-/* Has the thief taken all of the batch, and its thread been asked before, and not forked since? */
+/* Has the thief taken all of its batch, and has the batch's thread been asked and not forked since? */
 static bool batch_goes_on(const struct fork_hunt *hunt, const struct weft_worker *other) {
     const struct fork_batch *batch = &patterns_of(hunt->seat)->batch;
     if (batch->left > 0 || batch->owner != other) return false;
@@ -483,7 +483,7 @@ void fork_detach(struct weft_worker *seat) {
     struct group_counter *counter = counter_use(&seat->pool->groups, frame->record, seat->counter, frame->id);
     counter_submit(counter, counter_is_shared(counter), 1);
     call->is_detached = true;
-    seat->frame->caller = NULL; /* which need not wait for it */
+    seat->frame->caller = NULL; /* that frame need not wait for this one */
     fork_done(call, chunk_of(call->slot)->seat);
 }
 
@@ -569,7 +569,7 @@ static int enter_seated(struct weft_worker *seat, weft_fork_slot **here) {
 }
 void fork_leave(weft_fork_slot *first) { region_end(chunk_of(first)); }
 
-/* A thread from outside counts as a guest and forks in a frame, as a task would. */
+/* An outside thread counts as a guest and forks in a frame, as a task would. */
 static int enter_guest(struct weft_worker *seat, weft_fork_slot **here) {
     weft_pool *pool = seat->pool;
     guest_enter(seat);

@@ -3,34 +3,34 @@
  * Building lays the nodes side by side in the order of their addition, each with its number of predecessors and its
  * successors in one array; behind them stands the root, whose successors are the nodes without predecessors.
  *
- * A run is a group with one task at first, which walks from the root. To walk: run the node, arrive at each of its
- * successors, go on with the first that this made ready and share the others; at the walk's end, take back what was
- * shared last. Successors too many to arrive at while others are idle are shared unseen, half of them at a time: who
- * takes them arrives at them.
+ * A run is a group that starts with one task, which walks from the root. A walk runs a node, arrives at each of its
+ * successors, goes on with the first one that became ready and shares the others; at its end, it takes back what it shared
+ * last. If a node has too many successors to arrive at while other threads are idle, the walk shares half of them at a time
+ * without arriving: the thread that takes them arrives at them.
  *
- * What is shared is a detached call (fork.h): noted in a slot of the walk's own, offered when another thread asks, taken
- * unasked while the walk is long in a node. So a walk that nobody helps makes no atomic operation for it, and one that is
- * asked hands on the oldest, the root of what is likely to be most. Without a free slot in the chunk it is a task of the
- * group, and where that cannot be either (no memory, a bounded queue that is full) the node is kept until this walk comes
- * to its end.
+ * A shared node is a detached call (fork.h): noted in one of the walk's slots, offered when another thread asks, and taken
+ * unasked while the walk is long in one node. So a walk without helpers makes no atomic operation for it, and a walk that is
+ * asked hands on its oldest node, below which the most work is likely. If the chunk has no free slot, the node is shared as
+ * a task of the group. If that is impossible, too (no memory, or a bounded queue that is full), the node is kept until this
+ * walk's end.
  *
- *   pending  of a node: predecessors that have not arrived | SKIP. Whoever arrives last runs the node, and first sets
- *            it back to `needed` for the next run. A predecessor that finds itself the last need not write: it has seen the other
+ *   pending  of a node: predecessors that have not arrived | SKIP. The last thread to arrive runs the node, and first sets
+ *            it back to `needed` for the next run. A thread that finds itself the last need not write: it has seen the other
  *            arrivals, and nobody else will arrive. A node with one predecessor is ready when that arrives.
- *   SKIP     set by a predecessor that failed, or was skipped for such a reason, before it arrives.
- *   trouble  of the graph: whether any node failed, the run was cancelled, or somebody says that a run may have been. 0 is all
- *            that a walk reads in a good run. Who cancels may be late and say it of the next run: only the run's group knows.
- *   use      of the graph: whether it is built, or that somebody runs or changes it, and the process's count of forks when that
- *            began. With an earlier count that is over: a forked child has the caller's thread alone.
+ *   SKIP     set by a predecessor before it arrives, if it failed or was itself skipped because of a failure.
+ *   trouble  of the graph: whether any node failed, the run was cancelled, or a thread says that a run may have been. A walk
+ *            in a good run reads only its 0. A late canceller may set it in the next run: only the run's group knows.
+ *   use      of the graph: whether it is built, or that a thread runs or changes it, and the process's count of forks when
+ *            that began. If the count is an earlier one, that use is over: a forked child has only the caller's thread.
  *
  * Nodes that are skipped are walked through like the others, so that a run always leaves every counter as it found it.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Y1  arrive: load pending         acquire  Y2  the node runs before it sees what another predecessor wrote
- *   Y2  arrive: pending - 1          acq_rel  Y1  see Y1; split: a node runs never or twice
+ *   Y2  arrive: pending - 1          acq_rel  Y1  see Y1; split: a node never runs, or runs twice
  *   Y3  graph_fail: CAS failed       relaxed  -   split: a lower failure is overwritten
- *   Y4  graph_use: CAS use           acquire  Y5  a run starts on counters that the last has not set back; split: two at
- *                                                   once
+ *   Y4  graph_use: CAS use           acquire  Y5  a run starts on counters that the last one has not set back; split: two
+ *                                                   uses at once
  *   Y5  graph_leave: store use       release  Y4  see Y4
  */
 #include "patterns/fork.h"
@@ -57,7 +57,7 @@ struct ALIGNED(32) node {
     weft_fn fn;
     void *context;
     uint32_t first;      /* index of the first successor in graph->successors */
-    uint32_t successors; /* how many */
+    uint32_t successors; /* their number */
     uint32_t needed;     /* predecessors */
     ATOMIC(uint32_t) pending;
 };
@@ -83,7 +83,7 @@ struct weft_graph {
     /* of the run */
     struct node *nodes; /* NULL: not built */
     uint32_t *successors;
-    uint32_t *kept; /* for each node that is kept the one kept before it */
+    uint32_t *kept; /* for each kept node, the one kept before it */
     ATOMIC(uint32_t) trouble;
     ATOMIC(uint64_t) use;
     ATOMIC(uint64_t) failed; /* index | code of the first node that failed; NOT_FAILED */
@@ -116,8 +116,8 @@ static void graph_unbuild(weft_graph *graph) {
     store_rlx(id_of(&graph->group), 0);
 }
 
-/* To run it, or to change it. false: somebody uses it. A run that a forked child has inherited is over there, but its counters are
- * not set back: the graph is not built any more once somebody changes it. */
+/* Begins a use: to run the graph or to change it. false: it is in use. A run that a forked child has inherited is over
+ * there, but its counters are not set back: a change makes the graph count as not built. */
 enum graph_user { RUNS, CHANGES };
 static bool graph_use(weft_graph *graph, enum graph_user user) {
     uint64_t mine = os_fork_count() << USE_FORK_SHIFT | USE;
@@ -128,7 +128,7 @@ static bool graph_use(weft_graph *graph, enum graph_user user) {
     if ((use & USE) != 0) graph_unbuild(graph);
     return true;
 }
-/* Returns `result`. */
+/* Ends a use; returns `result`. */
 static int graph_leave(weft_graph *graph, int result) {
     store_rel(Y5, &graph->use, graph->nodes == NULL ? 0 : USE_BUILT);
     return result;
@@ -230,7 +230,7 @@ static void edges_fill(weft_graph *graph) {
     }
 }
 
-/* Drops the second of two same edges, and counts what each node needs. */
+/* Drops duplicates of edges, and counts what each node needs. */
 static void edges_unite(weft_graph *graph) {
     struct node *nodes = graph->nodes;
     uint32_t *last = graph->kept; /* the node with an edge to this one that was seen last */
@@ -258,7 +258,8 @@ static void root_fill(weft_graph *graph) {
     }
 }
 
-/* Goes through the graph as a run does; returns how many nodes that reaches. Leaves `pending` at what still is to arrive. */
+/* Goes through the graph as a run does, and returns the number of nodes reached. Leaves in `pending` what has not
+ * arrived. */
 static uint32_t count_reached(weft_graph *graph) {
     struct node *nodes = graph->nodes;
     uint32_t *queue = graph->kept;
@@ -274,7 +275,7 @@ static uint32_t count_reached(weft_graph *graph) {
     return reached;
 }
 
-/* A node that is never reached has one before it that is not either: going back often enough ends on a circle. */
+/* A node that is never reached has a predecessor that is not reached either: enough steps back lead onto a cycle. */
 static uint32_t find_cycle(weft_graph *graph) {
     struct node *nodes = graph->nodes;
     uint32_t count = graph->added.count;
@@ -340,7 +341,7 @@ static NOINLINE void graph_fail(weft_graph *graph, const struct node *node, int 
     or_rlx(&graph->trouble, TROUBLE_FAILED);
 }
 
-/* The node's successors shall not run. */
+/* Marks the node's successors, so that they do not run. */
 static NOINLINE void skip_successors(weft_graph *graph, const struct node *node) {
     for (uint32_t i = 0; i < node->successors; i++) or_rlx(&graph->nodes[graph->successors[node->first + i]].pending, SKIP);
 }
@@ -354,7 +355,7 @@ INLINE bool node_run(weft_graph *graph, const struct node *node, weft_worker *se
     return false;
 }
 
-/* With trouble: runs the node or not. */
+/* If there is trouble: decides whether the node runs, and runs it. */
 static NOINLINE void node_visit_slow(weft_graph *graph, const struct node *node, uint32_t was_pending, weft_worker *self) {
     bool is_cancelled = (load_rlx(&graph->trouble) & TROUBLE_LOOK) != 0 && weft_worker_cancelled(self);
     if (is_cancelled || load_rlx(&self->pool->aborted)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
@@ -387,7 +388,7 @@ struct walker {
     uint32_t kept; /* the node kept last, or NONE */
 };
 
-/* Leaves it to whoever comes. false: there is no room for it. */
+/* Leaves `walk` to other threads. false: there is no room for it. */
 static bool walk_share(struct walker *walker, const struct walk *walk) {
     weft_fork_slot *here = walker->here;
     if (UNLIKELY(here == NULL || fork_is_full(here))) return task_publish_own(walker->self, walk_task, walk);
@@ -396,7 +397,7 @@ static bool walk_share(struct walker *walker, const struct walk *walk) {
     return true;
 }
 
-/* The node is ready, and another's to run. */
+/* Shares a ready node. */
 INLINE void node_share(struct walker *walker, const struct node *node) {
     weft_graph *graph = walker->graph;
     uint32_t index = (uint32_t)(node - graph->nodes);
@@ -406,7 +407,7 @@ INLINE void node_share(struct walker *walker, const struct node *node) {
     walker->kept = index;
 }
 
-/* The predecessor of these successors has returned: the node to go on with, or NULL. */
+/* The predecessor of these successors has returned. Returns the node to go on with, or NULL. */
 INLINE struct node *walk_arrive(struct walker *walker, uint32_t first, uint32_t end) {
     const weft_graph *graph = walker->graph;
     struct node *next = NULL;
@@ -432,7 +433,7 @@ static struct node *walk_begin(struct walker *walker, const struct walk *walk) {
     return walk_arrive(walker, walk->first, walk->end);
 }
 
-/* What nobody has taken of what the walk has left to others, the newest first: a node, or NULL. */
+/* Takes back what the walk shared and nobody has taken, newest first. Returns a node, or NULL. */
 static struct node *walk_take_back(struct walker *walker) {
     struct node *node = NULL;
     while (node == NULL && walker->here != walker->first) {
@@ -469,7 +470,7 @@ static void walk_forked(weft_fork_slot *here, void *payload) {
 
 static int walk_task(void *payload, weft_worker *self) {
     const struct walk *walk = payload;
-    record_mark_run(self->frame->record); /* before anybody else is in it */
+    record_mark_run(self->frame->record); /* before any other thread is in it */
     weft_fork_slot *first = fork_enter(self);
     struct walker walker = {walk->graph, self, first, first, NONE};
     walk_run(&walker, walk);
@@ -485,8 +486,8 @@ static int graph_result(const weft_graph *graph) {
     return (load_rlx(&graph->trouble) & TROUBLE_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
 }
 
-/* The calling thread begins, where it may run anything. Else a bound on what waits does not concern it, for it has no more
- * than this one task. */
+/* The calling thread begins the run if it may run anything. Otherwise it submits just one task, so the queue's bound does
+ * not concern it. */
 static int graph_run(struct weft_worker *seat, weft_graph *graph) {
     if (graph->nodes == NULL) return WEFT_EINVAL;
     store_rlx(&graph->trouble, 0);
@@ -504,7 +505,7 @@ static int graph_run(struct weft_worker *seat, weft_graph *graph) {
     }
     int waited =
         task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
-    if (waited == WEFT_ECANCELED) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* by who has not come to say so here */
+    if (waited == WEFT_ECANCELED) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* the canceller may not have set it yet */
     return error == WEFT_OK ? graph_result(graph) : error;
 }
 

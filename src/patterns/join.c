@@ -1,14 +1,14 @@
-/* join.c: the join of a call that others know of: takes it back, or waits and helps below it. The protocol is in fork.c.
+/* join.c: joins a call that other threads know of: takes it back, or waits and helps below it. The protocol is in fork.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J9  weft_fork_join_slow: CAS offer       relaxed  J3  see J3
  *   J10 weft_fork_join_slow: CAS WANTED, OPEN  relaxed  J6, J47, J48  see J6, J47, J48
- *   J11 weft_fork_join_slow: load state      acquire  J14 the result is not there yet
+ *   J11 weft_fork_join_slow: load state      acquire  J14 the result is not visible yet
  *   J13 weft_fork_join_slow: fence           sc       J5  see J5, where fences are full
- *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event: the load would come after J25
- *   J25 join_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
- *   J28 join_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
- *                                                J5, full fences; ThreadSanitizer knows none
+ *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on the new event: the load would come after J25
+ *   J25 join_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps forever
+ *   J28 join_await: store waits_for     release  J29 as J16. survives order: that call was taken after its thread's J15 or by J5,
+ *                                                full fences; ThreadSanitizer knows none
  *   J34 join_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  */
 #include "patterns/fork.h"
@@ -16,7 +16,7 @@
 
 bool join_waits(const struct weft_worker *seat) { return load_rlx(&forks_of(seat)->waits_for) != NULL; }
 
-/* Says that it sleeps, looks once more, sleeps until the call is done or something below it is offered. */
+/* Announces that it sleeps, looks once more, and sleeps until the call is done or work below it is offered. */
 static void join_sleep(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     weft_pool *pool = seat->pool;
     struct fork_help help;
@@ -27,7 +27,7 @@ static void join_sleep(struct weft_worker *seat, weft_fork_slot *here, bool help
     store_rlx(&forks_of(seat)->sleeps, helps);
     add_rlx(&pool->park.word[0].helpers, helps);
     if (helps) {
-        forks_ask_firmly(pool, NULL); /* the fence, too, for this thread forks */
+        forks_ask_firmly(pool, NULL); /* makes the fence, too, because this thread forks */
         has_help = fork_find_below(seat, here, true, &help);
     }
     if (!has_help) pool_sleep(seat, event, 0);
@@ -39,7 +39,7 @@ static void join_sleep(struct weft_worker *seat, weft_fork_slot *here, bool help
     if (has_help) fork_help_run(seat, &help, 0);
 }
 
-/* Until the call of that slot is done. */
+/* Waits until the call of the slot is done. */
 static void join_await(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     weft_pool *pool = seat->pool;
     struct fork_help help;
@@ -64,7 +64,7 @@ static void join_await(struct weft_worker *seat, weft_fork_slot *here, bool help
         if (has_help || sleeps)
             start = asked = os_ticks();
         else if (is_long)
-            os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */
+            os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU with a lower priority */
         else
             os_pause();
         find_take_turns(seat, &turn);
@@ -73,7 +73,7 @@ static void join_await(struct weft_worker *seat, weft_fork_slot *here, bool help
     store_rlx(&forks_of(seat)->waits_for, outer);
 }
 
-/* Takes the call of that slot back, or waits until another has run it: true. */
+/* false: has taken the slot's call back. true: another thread has run it. */
 static bool join_resolve(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     for (;;) {
         uint64_t state = load_acq(J11, &here->state);

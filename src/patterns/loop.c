@@ -1,28 +1,31 @@
-/* loop.c: a range of indices, run by the caller and by whoever comes to help.
+/* loop.c: a range of indices, run by the caller and by helpers.
  *
  * A range is cut into units of the caller's grain. Each thread that runs the loop has a subrange, a word with the units left
- * to it: it takes some from the front, and when it has none takes the upper half of what another has left, each with one
- * CAS (the scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in
- * TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
+ * to it. The thread takes units from the front of its subrange; when that is empty, it takes the upper half of another
+ * subrange. Each step is one CAS (the scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection
+ * on work stealing in TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
  *
- * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the
- * bodies it ran last took. Others of more than one unit open their entry once the caller's first chunk is cut off, so that
- * whoever is awake comes in; one sleeper is woken when what is left is worth it. A body not known yet counts as long.
+ * None of this happens in a loop that is over before a helper could come: a seat remembers how long a unit took in the
+ * bodies that it ran lately. Any other loop of more than one unit opens its entry once the caller's first chunk is cut off,
+ * so that awake threads can come in; one sleeper is woken if the rest is worth it. A body that is not known yet counts as
+ * long.
  *
- * A helper has the number of its subrange while it is inside, and a part of its own outside of the loop if none is left. One
- * that leaves before the loop is over leaves its subrange as it is, to whoever gets the number next, or takes half of it.
+ * A helper inside holds the number of its subrange. If no number is left, its subrange lies outside the loop, on its stack.
+ * A helper that leaves before the loop is over leaves its subrange as it is: the next holder of the number gets it, or other
+ * threads take halves of it.
  *
- * The entry: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep
- * their type until the pool ends, so a thread that comes too late finds an entry that is shut, or another loop's.
+ * The entry: while it is open, helpers come in and count themselves. The caller shuts it and waits until all have left.
+ * Loops keep their type until the pool ends, so a thread that comes too late finds a shut entry, or that of another loop.
  *
- * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop
- * in whose body it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops
- * of their group, and joins with those that the call waited for has called (fork.c). Asleep, they are told of such loops
- * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its entry open (R20) and enter
- * if that is unchanged (R7): from then on it is not over before they have left.
+ * A caller that waits for its helpers helps with loops and forked calls inside their bodies: a loop or region knows the loop
+ * in whose body it began, which cannot end before it; the region of a taken call knows the loop around the call's fork.
+ * Waits help with loops of their group, and joins with loops that the call they wait for has called (fork.c). Sleeping ones
+ * are told of such loops and calls if no other thread is free. A thread asks where a loop belongs after it has seen the
+ * loop's entry open (R20), and enters if the entry is unchanged (R7): from then on, the loop is not over before that thread
+ * leaves.
  *
- * The error of the lowest chunk that failed is kept; units above it are dropped, those below run. Where the group is
- * cancelled, the lowest unit that has not begun counts as one that failed with that.
+ * The error of the lowest failed chunk is kept. Units above it are dropped, units below it run. If the group is cancelled,
+ * the lowest unit that has not begun counts as failed with WEFT_ECANCELED.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
@@ -30,20 +33,20 @@
  *   R4  subrange_steal: CAS range     relaxed  R2  see R2
  *   R5  loop_open: store entry        release  R20 a helper sees the loop before
  *   R7  loop_enter: CAS entry         relaxed  R8  split: a helper is not counted
- *   R8  loop_shut: and entry          acquire  R9  what helpers wrote is not seen; split: one comes in unseen
- *   R9  loop_help: entry - 1          release  R8  see R8; split: the caller waits for ever
- *   R10 loop_open: fence              sc       K3, T17, J20, R21  who could help sleeps and does not see the loop
- *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
+ *   R8  loop_shut: and entry          acquire  R9  what helpers wrote is not seen; split: a helper comes in unseen
+ *   R9  loop_help: entry - 1          release  R8  see R8; split: the caller waits forever
+ *   R10 loop_open: fence              sc       K3, T17, J20, R21  a thread that could help sleeps and does not see the loop
+ *   R11 loop_of: store loops          release  R12 a loop is read before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R14 loop_shut: load entry         acquire  R9  see R8
- *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on the new event
  *   R16 loop_help: event + 1          release  R15 see R15
- *   R20 loop_find: load entry         acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier
+ *   R20 loop_find: load entry         acquire  R5  the loop's body, its group and the loop above may be those of an earlier
  *                                                   use
  *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
  *   R22 loop_rest: looks              -        R10 see R21
- *   R23 number_take: CAS taken        acquire  R24 the subrange is thought empty and what is left of it lost; split: two have it
- *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two have it
+ *   R23 number_take: CAS taken        acquire  R24 the subrange seems empty, and what is left of it is lost; split: two helpers have it
+ *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two helpers have it
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
@@ -52,12 +55,12 @@
 
 #define PARTS_MAX 64u /* a bit for each */
 #define UNITS_MAX ((size_t)1 << 30)
-#define ALONE_FIRST 8u  /* units: its first step */
-#define CHUNK_PART 3u   /* of what is left a thread runs at once */
-#define FIRST_PART 16u  /* and of all its caller, while helpers come in: they take half of the rest */
+#define ALONE_FIRST 8u  /* units: the first step of loop_alone */
+#define CHUNK_PART 3u   /* a thread takes one part in CHUNK_PART of its subrange at once */
+#define FIRST_PART 16u  /* the caller's first chunk, one part of the loop in FIRST_PART: helpers take half of the rest */
 #define CHUNK_NS 50000u /* a chunk that takes longer is cut, so that cancelling is seen */
-#define NEST_MAX 4096u  /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
-#define FEW_MAX 8u      /* and its workers and caller: units that are never the caller's alone */
+#define NEST_MAX 4096u  /* how many loops inside loops are followed: links of loops that have ended may form a circle */
+#define FEW_MAX 8u      /* so few units (and at most workers + 1) may each be for another thread: loop_is_few */
 
 struct subrange {
     ATOMIC(uint64_t) range; /* units left: from | to << 32 */
@@ -73,26 +76,26 @@ struct subrange {
 #define ENTRY_PARTS UINT64_C(0x3fff)
 #define ENTRY_COUNT (UINT64_C(1) << 32)
 
-/* A helper's way in is lines that its caller has just written, one after the other, and a searcher reads the first again and
- * again. So what its caller writes before the entry opens is written where it has changed alone (keep). */
+/* A helper on its way in loads, one after another, cache lines that the caller has just written; a searcher reads the first
+ * one again and again. So before the entry opens, the caller writes only fields that have changed (keep). */
 struct loop {
     ATOMIC(uint64_t) entry;
     ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
-    ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
-    ATOMIC(uint32_t) below;     /* of the seat's first: how many after it others need look at */
-    uint32_t subranges;         /* how many */
+    ATOMIC(struct loop *) next; /* of the same seat, for loops called inside this one */
+    ATOMIC(uint32_t) below;     /* in the seat's first loop: how many after it other threads need look at */
+    uint32_t subranges;         /* the number of subranges */
     struct weft_worker *seat;
     struct loop *around; /* of the same seat, for loops around this one; or NULL */
-    uint32_t depth;      /* of these */
-    uint32_t was_below;  /* its caller's */
-    uint32_t few;        /* as many units */
+    uint32_t depth;      /* the number of loops around */
+    uint32_t was_below;  /* only the caller's: `below` before this loop */
+    uint32_t few;        /* at most so many units: loop_is_few */
     /* written by the caller before the entry opens */
     ALIGNED(CACHE_LINE) weft_range_fn body;
     void *context;
     size_t begin, count; /* indices */
-    size_t unit;         /* indices in one */
+    size_t unit;         /* indices in one unit */
     uint32_t units;
-    uint32_t chunk_max;          /* units; 0: how long one takes is not known, and chunks begin with one */
+    uint32_t chunk_max;          /* units; 0: a unit's time is not known, and chunks begin with one unit */
     uintptr_t function;          /* the user's */
     uint64_t id;                 /* the group's */
     struct frame *frame;         /* the caller's */
@@ -101,11 +104,11 @@ struct loop {
     /* any participant */
     ATOMIC(uint32_t) failed_at;  /* units from here on are dropped */
     ATOMIC(int) error;           /* of the chunk that begins there */
-    os_mutex lock;               /* of these two */
-    ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
-    ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
-    uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
-    uint64_t key;                /* its kind, as cost.h has it */
+    os_mutex lock;               /* of failed_at and error */
+    ATOMIC(struct loop *) above; /* the loop in whose body this one was called, or NULL */
+    ATOMIC(uint64_t) position;   /* fork_position of the caller when the entry opened */
+    uint64_t owes_since;         /* the caller's, ticks: since when nobody was woken because the loop seemed short; else 0 */
+    uint64_t key;                /* the loop's kind (cost.h) */
     ALIGNED(CACHE_LINE) struct subrange subrange[];
 };
 
@@ -113,17 +116,18 @@ static struct loop *loop_first(const struct weft_worker *seat) { return load_acq
 static struct loop *loop_next(const struct loop *loop, uint32_t *left) {
     return (*left)-- == 0 ? NULL : load_acq(R19, &loop->next);
 }
-/* How many after that one, the seat's first, may be open. */
+/* How many loops after `first`, the seat's first, may be open. */
 static uint32_t loops_below(const struct loop *first) { return first == NULL ? 0 : load_rlx(&first->below); }
 
-/* Parts that may have something: the caller's and those of helpers, inside or gone. */
+/* How many subranges may have units left: the caller's and those of helpers, inside or gone. */
 INLINE uint32_t entry_subranges(uint64_t entry) { return (uint32_t)(entry / ENTRY_PART & ENTRY_PARTS) + 1; }
-/* The entry when a helper has come in. */
+/* The entry after a helper has come in. */
 INLINE uint64_t entry_after(const struct loop *loop, uint64_t entry, uint32_t number) {
     bool is_known = number == loop->subranges || number < entry_subranges(entry);
     return (is_known ? entry : (entry & ~(ENTRY_PARTS * ENTRY_PART)) + number * ENTRY_PART) + 1;
 }
-/* Leave the line that it stands in as it is where nothing changes. By the only thread that writes it then. */
+/* Store a value only if it changes, and so leave the cache line alone otherwise. No other thread may write the field
+ * meanwhile. */
 #define keep(field, v)                                                                                                      \
     do {                                                                                                                    \
         if ((field) != (v)) (field) = (v);                                                                                  \
@@ -170,7 +174,7 @@ static bool subrange_take(struct loop *loop, struct subrange *subrange, uint64_t
         *from = range_from(range);
         if (left == 0 || *from >= load_rlx(&loop->failed_at)) return false;
         if (UNLIKELY(loop_is_cancelled(loop))) {
-            loop_fail(loop, *from, WEFT_ECANCELED); /* nor do those below that have not begun: they say so, too */
+            loop_fail(loop, *from, WEFT_ECANCELED); /* unstarted units below do not run either, and fail likewise */
             return false;
         }
         *to = *from + (uint32_t)max_u64(min_u64(left / CHUNK_PART, most), 1);
@@ -178,7 +182,7 @@ static bool subrange_take(struct loop *loop, struct subrange *subrange, uint64_t
     }
 }
 
-/* Moves the upper half of the fullest other part to this one. false: there is none. */
+/* Moves the upper half of the fullest other subrange to this one. false: the others are empty. */
 static bool subrange_steal(struct loop *loop, struct subrange *subrange) {
     for (;;) {
         struct subrange *fullest = NULL;
@@ -208,20 +212,20 @@ static void loop_wake(struct loop *loop) {
         worker_wake(seat);
     } else {
         bool is_below = forks_of(seat)->running != NULL || load_rlx(&loop->above) != NULL;
-        if (is_below) fork_wake_joins(seat->pool); /* others lie below no call that a join waits for */
+        if (is_below) fork_wake_joins(seat->pool); /* other loops lie below no call that a join waits for */
         worker_wake_helpers(seat->pool, load_rlx(&loop->above) == NULL ? loop->id : 0);
     }
 }
 
-/* The caller, after a chunk: a loop that seemed too short for a wake has become worth one. */
+/* The caller, after a chunk: wakes a sleeper if a loop that seemed too short for a wake has become worth one. */
 static NOINLINE void loop_pay(struct loop *loop) {
     if (os_ticks() - loop->owes_since < cost_long_ticks(loop->seat->pool)) return;
     loop->owes_since = 0;
     loop_wake(loop);
 }
 
-/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the subrange, which is the
- * loop's, for others, at last the caller. */
+/* Runs chunks while there are any, and returns the number of units run. After `until_ns`, the rest stays in the subrange
+ * (which is then one of the loop's) for other threads, in the end the caller. */
 static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct subrange *subrange, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
@@ -243,7 +247,7 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct s
 
 /* ---- helping ------------------------------------------------------------------------------------------------------ */
 
-/* Has anything below the lowest failure not begun? */
+/* Is there a unit below the lowest failure that has not begun? */
 static bool loop_has_left(const struct loop *loop, uint64_t entry) {
     uint32_t subranges = entry_subranges(entry);
     uint32_t failed_at = load_rlx(&loop->failed_at);
@@ -266,7 +270,7 @@ static bool loops_are_open(const weft_pool *pool) {
     return false;
 }
 
-/* A number from 1 on that no other helper has; loop->subranges: there is none. */
+/* Takes a number, from 1 on, that no other helper has; loop->subranges: there is none. */
 static uint32_t number_take(struct loop *loop) {
     uint64_t all = UINT64_MAX >> (PARTS_MAX - loop->subranges) & ~UINT64_C(1);
     uint64_t taken = load_rlx(&loop->taken);
@@ -280,11 +284,11 @@ static void number_give(struct loop *loop, uint32_t number) {
     if (number < loop->subranges) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
 }
 
-/* As the helper of that number, loop->subranges without one. 0: the entry is no longer as it was found, or the helper
- * `leaves` and there is no number. */
+/* Enters, and returns the helper's number, or loop->subranges if none is left. 0: not entered, because the entry is no
+ * longer as it was found, or because the helper `leaves` and no number is left. */
 static uint32_t loop_enter(struct loop *loop, uint64_t entry, bool leaves) {
     uint64_t count = entry / ENTRY_COUNT;
-    prefetch_write(&loop->subrange[0]); /* this line and its own come while it waits for the entry's */
+    prefetch_write(&loop->subrange[0]); /* these two lines come while the helper waits for the entry's */
     uint32_t number = number_take(loop);
     if (number < loop->subranges) prefetch_write(&loop->subrange[number]);
     if (leaves && number == loop->subranges) return 0;
@@ -299,7 +303,7 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
         struct loop *loop = loop_first(others.seat);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
             uint64_t entry = load_acq(R20, &loop->entry);
-            if (!loop_has_more(loop, entry)) continue; /* first: whose it is may be a long way up */
+            if (!loop_has_more(loop, entry)) continue; /* first, because the filter may have a long way up */
             if (filter != NULL && !filter->accepts(filter->context, loop)) continue;
             bool leaves = filter != NULL && filter->leaves;
             uint32_t number = loop_enter(loop, entry, leaves);
@@ -316,7 +320,7 @@ bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, u
     return false;
 }
 
-/* Was it called in a body of that loop, which is not over, or in the body of one that was, ...? */
+/* Was the loop called in a body of `outer`, which is not over, or in the body of a loop that was, and so on? */
 static bool loop_is_inside(const void *outer, const struct loop *loop) {
     if (loop == outer) return false;
     for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != outer; i++) loop = load_rlx(&loop->above);
@@ -325,7 +329,7 @@ static bool loop_is_inside(const void *outer, const struct loop *loop) {
 static bool loop_holds(const void *outer, const struct loop *loop) { return loop == outer || loop_is_inside(outer, loop); }
 
 /* Takes a call forked in the loop's bodies, or in a call or loop inside them, or enters a loop called there. If there is
- * none it asks for such a call; firmly before a sleep. */
+ * none, asks for such a call. */
 static bool loop_find_inside(const struct loop *loop, bool force, struct fork_help *help) {
     struct weft_worker *seat = loop->seat;
     const struct fork_filter calls = {.inside = loop_holds, .context = loop};
@@ -390,7 +394,7 @@ const struct source loop_source = {
 
 /* ---- calling ------------------------------------------------------------------------------------------------------ */
 
-/* The seat's for a loop inside those that it calls. NULL: no memory. */
+/* The seat's loop for a call inside the loops that it now runs. NULL: no memory. */
 static struct loop *loop_of(struct weft_worker *seat) {
     struct loop *around = patterns_of(seat)->loop;
     struct loop *loop = around == NULL ? load_rlx(&patterns_of(seat)->loops) : load_rlx(&around->next);
@@ -410,8 +414,8 @@ static struct loop *loop_of(struct weft_worker *seat) {
     return loop;
 }
 
-/* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
- * closely: who is awake then stays awake for the next. */
+/* Is it worth waking a sleeper for a loop that will take about `ticks`? Also for a short loop if such loops follow each
+ * other closely: a thread awake then stays awake for the next one. */
 static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
     uint64_t worth = cost_long_ticks(seat->pool);
     if (ticks >= worth) return true;
@@ -422,14 +426,14 @@ static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
     return true;
 }
 
-/* Lets helpers in, but not to a background task's. `ticks`: about how long the loop will take. */
+/* Lets helpers in, except to a background task's loop. `ticks`: about how long the loop will take. */
 static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
     bool has_more = range_left(load_rlx(&loop->subrange[0].range)) > 0;
     bool is_open = has_more && !load_rlx(&seat->in_background) && priority_lets_help(pool, load_rlx(&loop->index));
     uint64_t open = is_open ? ENTRY_OPEN : 0;
-    uint64_t entry = load_rlx(&loop->entry); /* as the last use left it */
+    uint64_t entry = load_rlx(&loop->entry); /* as the loop before left it */
     uint32_t used = entry_subranges(entry);
     struct loop *first = load_rlx(&patterns_of(seat)->loops);
     keep(loop->owes_since, 0);
@@ -450,7 +454,7 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
         loop->owes_since = os_ticks();
 }
 
-/* The caller sleeps until all helpers have left, or one may need it: then true, as loop_find_inside. */
+/* The caller sleeps until all helpers have left. true: it has found work inside instead, as loop_find_inside does. */
 static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     struct weft_worker *seat = loop->seat;
     bool has_help = false;
@@ -467,7 +471,7 @@ static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     return has_help;
 }
 
-/* The caller waits until all have left that were inside at `start` (ticks). */
+/* The caller waits until all helpers that were inside at `start` (ticks) have left. */
 static NOINLINE void loop_await(struct loop *loop, uint64_t entry, uint64_t start) {
     struct weft_worker *seat = loop->seat;
     bool helps = seat->is_worker || seat->pool->helps;
@@ -492,7 +496,7 @@ static NOINLINE void loop_await(struct loop *loop, uint64_t entry, uint64_t star
     if ((entry & ENTRY_SLEEPS) != 0) store_rlx(&loop->entry, entry & ~ENTRY_SLEEPS);
 }
 
-/* Lets nobody in any more, and waits until all have left. `start`: ticks. */
+/* Shuts the entry and waits until all helpers have left. `start`: ticks. */
 static void loop_shut(struct loop *loop, uint64_t start) {
     uint64_t entry = and_acq(R8, &loop->entry, ~ENTRY_OPEN);
     if ((entry & ENTRY_INSIDE) != 0) loop_await(loop, entry, start);
@@ -501,11 +505,11 @@ static void loop_shut(struct loop *loop, uint64_t start) {
 
 /* ---- weft_for ----------------------------------------------------------------------------------------------------- */
 
-/* May each unit be for another thread? A caller that begins such a loop alone may keep half of it to itself: they are
- * thought short when many in a row have been, no earlier. */
+/* May each unit be for another thread? A caller that begins such a loop alone may keep half of it to itself, so its kind is
+ * thought short only after many short ones in a row. */
 static bool loop_is_few(const struct loop *loop) { return loop->units - 2 <= loop->few - 2; } /* 1 is not */
 
-/* With whoever comes, from that unit on. */
+/* Runs the loop from unit `from` on, together with helpers. */
 static void loop_together(struct loop *loop, uint32_t from) {
     const struct loop_cost *cost = cost_of(loop->seat, loop->key, loop->function);
     bool is_sure = !loop_is_few(loop) || cost_is_sure(cost);
@@ -513,7 +517,8 @@ static void loop_together(struct loop *loop, uint32_t from) {
     uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
     bool is_known = ticks != UINT64_MAX;
     uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
-    /* nobody else can have taken these; one, where nobody may come, and then the body turns out to take longer */
+    /* No other thread can take the first chunk. It is one unit if nobody may come, because the body may take longer
+     * today. */
     bool is_long =
         is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).searchers > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
@@ -534,7 +539,7 @@ static void loop_together(struct loop *loop, uint32_t from) {
     loop_shut(loop, end);
     loop->seat->in_loop = loop;
     if (subrange_steal(loop, &loop->subrange[0]))
-        loop_share(loop, loop->seat, &loop->subrange[0], 0); /* who left may have left some */
+        loop_share(loop, loop->seat, &loop->subrange[0], 0); /* helpers may have left units behind */
     loop->seat->in_loop = outer;
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
     end = os_ticks();
@@ -542,9 +547,9 @@ static void loop_together(struct loop *loop, uint32_t from) {
     patterns_of(loop->seat)->loop_end = end;
 }
 
-/* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done
- * before others may come: each step has eight times the units of those before. How long the last one takes is seen now
- * and then alone. */
+/* Runs a loop that is over before a helper could come, if it takes as long as the last time. If the body takes longer today,
+ * little is done before helpers may come: each step has eight times the units of all steps before. The last step is timed
+ * only now and then. */
 static void loop_alone(struct loop *loop, bool is_first) {
     uint64_t short_ticks = cost_short_ticks(loop->seat->pool);
     bool looks = ++patterns_of(loop->seat)->loops_alone % COST_LOOK_EVERY == 0 || is_first;
@@ -581,7 +586,7 @@ static int loop_run(struct loop *loop) {
     return load_rlx(&loop->error);
 }
 
-/* One call, of which no other thread knows. */
+/* Runs the loop as one call, of which no other thread knows. */
 static NOINLINE int loop_without_memory(struct weft_worker *seat, const struct loop_job *job) {
     if (weft_worker_cancelled(seat)) return WEFT_ECANCELED;
     return job->body(job->range.begin, job->range.end, job->context, seat);
@@ -619,7 +624,7 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
 
 struct handed {
     const struct loop_job *job;
-    int *result; /* the loop's, or why it will not run */
+    int *result; /* the loop's result, or why it will not run */
 };
 
 static int handed_run(void *payload, weft_worker *self) {
@@ -628,8 +633,8 @@ static int handed_run(void *payload, weft_worker *self) {
     return WEFT_OK;
 }
 
-/* A pool whose own threads alone may run anything: one of them calls. The caller has no more than this one task, so a bound
- * on what waits does not concern it. */
+/* In a pool in which only its own threads may run anything, one of them calls the loop. The caller waits with just this one
+ * task, so the queue's bound does not concern it. */
 static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) {
     static const weft_object type = {sizeof(struct handed), handed_run, NULL};
     weft_group group = WEFT_GROUP_INIT;
@@ -639,7 +644,7 @@ static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) 
     seat->hands_over = true;
     int error = weft_submit_object(pool, &group, &type, &handed);
     seat->hands_over = false;
-    (void)weft_group_wait(pool, &group); /* also after an error: the group may be open. What it returns is the children's */
+    (void)weft_group_wait(pool, &group); /* even after an error: the group may be open. The result is the children's */
     return error != WEFT_OK ? error : result;
 }
 
@@ -653,7 +658,7 @@ INLINE int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
     return error;
 }
 
-/* A caller from outside counts as a guest. */
+/* An outside caller counts as a guest. */
 INLINE int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;

@@ -1,34 +1,40 @@
 /* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 
 #include "patterns/state.h"
 
-/* Whose loops to help with: those it accepts. It is asked while the entry stands open that the finder then enters, else in
- * vain. */
+/* Helps only with loops that `accepts` accepts. Asked while a loop's entry is open; an answer about a loop whose entry has
+ * changed since is ignored. */
 struct loop_filter {
     bool (*accepts)(const void *context, const struct loop *loop);
     const void *context;
-    bool leaves; /* perhaps before the loop is over: only where others find what is left */
+    bool leaves; /* the helper may leave before the loop is over: only where others find its rest */
 };
-/* Was it called by that thread while that forked in a region from that position on, or in a body of a loop that was? */
+/* Did `caller` call the loop while it forked in a region from position `from` on? Or is it in a body of such a loop? */
 bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from);
 
-/* Enters a loop with more to do as its helper of that number, and must call loop_help then. 0: there is none. `filter`
- * NULL: any. */
+/* Enters a loop with more to do, and returns the helper's number for the call of loop_help that must follow. 0: there is no
+ * such loop. `filter` NULL: any loop. */
 uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found);
-/* Until there is no more to do, or that time (0: none) has passed; then the filter was one that leaves. */
+/* Helps until there is no more to do, or until `until_ns` (0: no such time), which needs a filter with `leaves`. */
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns);
 
-/* What weft_for is called with; by weft itself, too. */
+/* A call of weft_for, or of weft itself. */
 struct loop_job {
     weft_range range;
     weft_range_fn body;
     void *context;
-    uintptr_t function; /* the user's: the body, or what that calls */
-    uint64_t site;      /* what tells it from others of that function: cost_site, or the user's */
+    uintptr_t function; /* the user's: the body, or the function that the body calls */
+    uint64_t site;      /* tells the loop from others of that function: cost_site, or the user's */
 };
-/* weft_for, the arguments having been looked at. */
+/* weft_for without its check of the arguments. */
 int loop_for(weft_pool *pool, const struct loop_job *job);
 
 #endif

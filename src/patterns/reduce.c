@@ -1,9 +1,9 @@
-/* reduce.c: reductions whose result does not depend on who computes what.
+/* reduce.c: reductions whose result does not depend on which thread computes what.
  *
- * The leaves are ranges of `grain` indices, the first at the range's begin. Above them stands the binary tree whose node
- * i of level l is made of nodes 2i and 2i+1 of level l-1; a node whose right half is empty is its left half. A block is a
- * subtree of as many leaves as make the number of blocks fit: one call of a loop's body computes it, and the caller puts
- * the blocks together. The tree is the same for every size of the blocks, so that may be chosen freely. */
+ * The leaves are ranges of `grain` indices; the first begins at the range's begin. Above them stands a binary tree: node i
+ * of level l combines nodes 2i and 2i+1 of level l-1; a node whose right half is empty equals its left half. A block is a
+ * subtree, with so many leaves that the number of blocks fits. A loop's body computes blocks, and the caller combines
+ * them. The tree is the same for every block size, so that size may be chosen freely. */
 #include "patterns/cost.h"
 #include "patterns/loop.h"
 
@@ -12,8 +12,8 @@
 #define LEAVES_MAX 256u /* when weft chooses the grain */
 #define BLOCKS_MAX 256u
 #define BLOCKS_MIN 32u
-#define SMALL_BYTES 4096u  /* of values on the stack of the caller */
-#define LEVELS_BYTES 1024u /* and of a block */
+#define SMALL_BYTES 4096u  /* of values on the caller's stack */
+#define LEVELS_BYTES 1024u /* and on the stack of a block's body */
 
 struct reduce {
     const weft_reduction *how;
@@ -35,7 +35,7 @@ static int leaf(const struct reduce *reduce, size_t index, void *value, weft_wor
     return reduce->how->leaf(begin, end, value, reduce->how->context, self);
 }
 
-/* The values of subtrees that wait for their right neighbour, the largest first. */
+/* The values of subtrees that wait for their right neighbours, largest subtree first. */
 struct stack {
     unsigned char *values;
     size_t stride;
@@ -44,7 +44,7 @@ struct stack {
 
 static void *stack_at(const struct stack *stack, unsigned index) { return stack->values + index * stack->stride; }
 
-/* A value lies on top: the `index`th of its level 0. Puts together what is complete. */
+/* The value on top is the `index`th of level 0. Combines the pairs that are complete. */
 static void stack_settle(const struct reduce *reduce, struct stack *stack, size_t index) {
     for (; (index & 1) != 0; index >>= 1) {
         stack->count--;
@@ -52,7 +52,7 @@ static void stack_settle(const struct reduce *reduce, struct stack *stack, size_
     }
 }
 
-/* Nothing more comes: all into the first. */
+/* Nothing more comes: combines all values into the first. */
 static void stack_close(const struct reduce *reduce, struct stack *stack) {
     for (; stack->count > 1; stack->count--)
         combine(reduce, stack_at(stack, stack->count - 2), stack_at(stack, stack->count - 1));
@@ -63,7 +63,7 @@ static size_t leaf_count(const struct reduce *reduce) {
     return indices / reduce->grain + (indices % reduce->grain != 0);
 }
 
-/* Of the leaves first.. before last into stack->values. */
+/* Computes a block's value into stack->values. */
 static int block_run(const struct reduce *reduce, struct stack *stack, size_t block, weft_worker *self) {
     size_t first = block << reduce->levels;
     size_t count = (size_t)min_u64((uint64_t)1 << reduce->levels, leaf_count(reduce) - first);
@@ -93,7 +93,7 @@ static int block_body(size_t begin, size_t end, void *context, weft_worker *self
     return error;
 }
 
-/* Blocks of one value each into the first, in place. */
+/* Combines the blocks' values into the first one, in place. */
 static void blocks_unite(const struct reduce *reduce, size_t blocks) {
     struct stack stack = {reduce->values, reduce->stride, 0};
     for (size_t i = 0; i < blocks; i++) {

@@ -1,15 +1,15 @@
 /* sort.c: a stable merge sort.
  *
- * The items are cut into pieces of equal length, a power of two of them; a loop sorts each by itself, then one loop for
- * each level merges neighbours, from the items to a second array and back. A level is cut into chunks of its output,
- * whose place in both inputs is found by bisection (merge path: S. Odeh, O. Green, Z. Mwassi, O. Shmueli, Y. Birk, "Merge
- * path - parallel merging made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). Where it is cut depends on the number
- * of items alone.
+ * The items are cut into pieces of equal length; the number of pieces is a power of two. A loop sorts each piece by itself.
+ * Then one loop per level merges neighbours, from the items to a second array and back. A level is cut into chunks of its
+ * output, whose places in both inputs are found by bisection (merge path: S. Odeh, O. Green, Z. Mwassi, O. Shmueli, Y. Birk,
+ * "Merge path - parallel merging made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). The cuts depend only on the number
+ * of items.
  *
- * A merge selects its source without a branch: which of two random items is less cannot be predicted. It goes from both
- * ends at once: each chain of comparisons waits for its last one, and two hide behind each other (the parity merge of I. van
- * den Hoven's quadsort, here for inputs of any lengths). As many steps from each end as the shorter input has items need no
- * look at where the inputs end.
+ * A merge selects its source without a branch, because no predictor knows which of two random items is less. It goes from
+ * both ends at once: in each chain, a comparison waits for the one before, and the two chains hide each other's latency (the
+ * parity merge of I. van den Hoven's quadsort, here for inputs of any lengths). For as many steps from each end as the
+ * shorter input has items, no check of the inputs' ends is needed.
  *
  * Every function that moves items takes their size as an argument and is inlined where that is a constant
  * (SORT_FOR_SIZE). */
@@ -18,14 +18,14 @@
 
 #include <string.h>
 
-#define LOOK_ITEMS 8u /* in a run; shorter ones are in order already too often by chance for a branch */
+#define LOOK_ITEMS 8u /* in a run; shorter runs are too often in order by chance for a branch */
 #ifndef PIECE_ITEMS_MIN
 #define PIECE_ITEMS_MIN 512u
 #define CHUNK_ITEMS 16384u
 #endif
 #define PIECE_ITEMS 8192u /* at most */
-#define PIECES_WANTED 8u  /* where pieces have PIECE_ITEMS_MIN items still */
-#define SMALL_BYTES 2048u /* that need no allocation */
+#define PIECES_WANTED 8u  /* if pieces then still have PIECE_ITEMS_MIN items */
+#define SMALL_BYTES 2048u /* a second array this small needs no allocation */
 
 struct sort {
     const weft_order *order;
@@ -33,7 +33,7 @@ struct sort {
     unsigned char *other; /* as many bytes */
     size_t count;
     unsigned levels; /* 1 << levels pieces */
-    unsigned level;  /* that is being merged: it makes runs of 1 << level + 1 pieces */
+    unsigned level;  /* being merged: it makes runs of 1 << (level + 1) pieces */
     unsigned char *from;
     unsigned char *to; /* where the pieces, or the level's output, go */
     uint8_t *done;     /* for each piece: it is sorted, and in `to` */
@@ -56,7 +56,7 @@ struct output {
     unsigned char *end;
 };
 
-/* Of two items; the arithmetic keeps compilers from making a branch of it. */
+/* Selects one of two items; the arithmetic keeps compilers from making this a branch. */
 INLINE const unsigned char *choose(const unsigned char *item, const unsigned char *other, uintptr_t takes_other) {
     return item + (ptrdiff_t)((uintptr_t)(other - item) & takes_other);
 }
@@ -64,8 +64,8 @@ INLINE uintptr_t greater_mask(const weft_order *order, const void *left, const v
     return -(uintptr_t)is_greater(order, left, right);
 }
 
-/* Writes the first and the last `bytes` of the output. Neither input is shorter. Each end is done with before the other one's
- * call: what lives across calls fits in the registers that they preserve, and a place in memory would lengthen its chain. */
+/* Writes the first and the last `bytes` of the output. Neither input is shorter. Each end is finished before the other end's
+ * call: what lives across a call then fits in preserved registers; a place in memory would lengthen the end's chain. */
 INLINE void merge_ends(const weft_order *order, struct inputs *in, struct output *out, size_t bytes, size_t size) {
     struct inputs now = *in;
     for (size_t at = 0; at < bytes; at += size) {
@@ -83,8 +83,8 @@ INLINE void merge_ends(const weft_order *order, struct inputs *in, struct output
     out->end -= bytes;
 }
 
-/* Fills the output, as long as both inputs are. By an order that contradicts itself the two ways may cross in one input:
- * it is shorter than nothing then, and the other one longer than the output. */
+/* Fills the output, which is as long as both inputs together. With an inconsistent order, the two ends may cross in one
+ * input: its length is then negative, and the other input is longer than the output. */
 INLINE void merge(const weft_order *order, struct inputs in, struct output out, size_t size) {
     for (;;) {
         ptrdiff_t left = in.left_end - in.left;
@@ -194,7 +194,7 @@ INLINE void chunk_merge(const struct sort *sort, size_t begin, size_t end, size_
     }
 }
 
-/* Calls with a size that the compiler knows. */
+/* Calls `function` with a size that the compiler knows. */
 #define SORT_FOR_SIZE(function, sort, begin, end)                                                                           \
     do {                                                                                                                    \
         switch ((sort)->order->size) {                                                                                      \
@@ -225,7 +225,7 @@ static int chunks_body(size_t begin, size_t end, void *context, weft_worker *sel
     return 0;
 }
 
-/* A loop did not run to its end. The pieces that were sorted elsewhere come back. */
+/* A loop did not run to its end: moves back the pieces that were sorted elsewhere. */
 static void pieces_restore(const struct sort *sort) {
     size_t size = sort->order->size;
     for (size_t i = 0; i < (size_t)1 << sort->levels && sort->to != sort->items; i++) {

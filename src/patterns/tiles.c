@@ -1,8 +1,10 @@
 /* tiles.c: loops over two dimensions, as loops over their tiles. */
+/* tiles.c: loops over two dimensions, as loops over their tiles. */
+/* tiles.c: loops over two dimensions, as loops over their tiles. */
 #include "patterns/cost.h"
 #include "patterns/loop.h"
 
-#define TILES_MIN 64u /* where weft chooses and there is room for so many */
+#define TILES_MIN 64u /* if weft chooses the grain and the area suffices */
 
 struct tiles {
     weft_tiles all; /* grains: height and width, not 0 */
@@ -35,7 +37,7 @@ static int tiles_body(size_t begin, size_t end, void *context, weft_worker *self
 
 static size_t tiles_along(const weft_range *range) { return (range->end - range->begin - 1) / range->grain + 1; }
 
-/* Rows are left whole unless they are too few. */
+/* Keeps rows whole unless there are too few. */
 static void tiles_choose(weft_tiles *all) {
     if (all->rows.grain == 0) all->rows.grain = 1;
     if (all->columns.grain != 0) return;

@@ -1,10 +1,10 @@
 /* claim.c: revocable claims.
  *
- * No task may wait behind a running one while a worker is idle, also when the running one has claimed it. So a claim of
- * several stays open to thieves, and they pay: the runner makes one plain store and one plain load per task, the thief a
+ * No task may wait behind a running one while a worker is idle, even if both are in one claim. So a claim of several tasks
+ * stays open to thieves, and the thieves pay: the runner makes one plain store and one plain load per task, the thief a
  * heavy fence (after E. Dijkstra's mutual exclusion as in M. Frigo, C. Leiserson, K. Randall, "The implementation of the
- * Cilk-5 multithreaded language", PLDI 1998, doi:10.1145/277650.277725, with the fence made asymmetric and the lock
- * replaced by a state that either side can change back).
+ * Cilk-5 multithreaded language", PLDI 1998, doi:10.1145/277650.277725, with the fence made asymmetric and the lock replaced
+ * by a state that either side can change back).
  *
  * Runner                                           Thief
  *   started = next slot (plain)                      state: OPEN -> WANTED (C3)
@@ -13,32 +13,33 @@
  *   WANTED: changes it back to OPEN, runs (C2)       nothing left: WANTED -> OPEN
  *   TAKEN: the tasks from bound on are gone          else WANTED -> TAKEN with bound = started (C5)
  *
- * By the two fences, either the thief reads the started that the runner stored, or the runner reads WANTED or later. In the
- * second case it does not run the task before it has turned WANTED back, which makes the thief's last CAS fail. `state`
- * counts its changes, so a late CAS of an earlier attempt, or of an earlier claim, fails too.
+ * Because of the two fences, either the thief reads the `started` that the runner stored, or the runner reads WANTED or a
+ * later state. In the second case, the runner runs the task only after it has changed WANTED back, which makes the thief's
+ * last CAS fail. `state` counts its changes, so a late CAS of an earlier attempt, or of an earlier claim, fails, too.
  *
- * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence
- * needed.
+ * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, without a
+ * fence.
  *
- * A loose claim is OFFERED from the first: before each task its runner moves the bound behind it, by a CAS (C12). That is dearer
- * than two plain accesses where tasks are tiny, and nothing beside tasks of a microsecond, whose thieves need no fence then.
+ * A loose claim is OFFERED from the first: before each task, its runner moves the bound behind that task with a CAS (C12).
+ * Where tasks are tiny, a CAS costs more than two plain accesses. Beside a task of a microsecond it costs nothing, and
+ * thieves need no fence.
  *
- * state: CLOSED -> OPEN or OFFERED -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN, OFFERED
- * or CLOSED by the runner; OPEN <-> OFFERED, OFFERED with a higher bound by the runner; OFFERED -> TAKEN by a thief, while
- * something is left; TAKEN -> CLOSED by the runner.
+ * state: CLOSED -> OPEN or OFFERED -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN,
+ * OFFERED or CLOSED by the runner; OPEN <-> OFFERED, OFFERED with a higher bound by the runner; OFFERED -> TAKEN by a thief,
+ * while something is left; TAKEN -> CLOSED by the runner.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   C1  claim_start: light fence            light    C4  started and state pass each other: a task runs twice
- *   C2  claim_start_slow: CAS state         relaxed  C5  split: both sides think they have the task
+ *   C1  claim_start: light fence            light    C4  each side misses the other's store (started, state): a task runs twice
+ *   C2  claim_start_slow: CAS state         relaxed  C5  split: both sides believe that they own the task
  *   C3  claim_revoke: CAS OPEN to WANTED    relaxed  C2  split: two thieves at once take the same rest
  *   C4  claim_revoke: heavy fence           heavy    C1  see C1
  *   C5  claim_revoke: CAS WANTED to TAKEN   relaxed  C2  see C2
- *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not there yet
+ *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not visible yet
  *   C7  claim_open: store state             release  C6  see C6
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
- *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
- *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
- *                                                    opened its next claim; split: runner and thief both take the rest
+ *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer overwrites a thief's WANTED
+ *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are those of the next claim, which the runner
+ *                                                    opened after it saw TAKEN; split: runner and thief both take the rest
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
  *   C12 claim_start_slow: CAS OFFERED       relaxed  C10 split: the runner and a thief of a loose claim run the same task
  */
@@ -46,7 +47,7 @@
 
 INLINE enum claim_kind kind_of(uint64_t state) { return (enum claim_kind)(state & 0xff); }
 INLINE uint32_t bound_of(uint64_t state) { return (uint32_t)(state >> 8) & 0xff; }
-/* The state after `state`: one change later. */
+/* The state that follows `state`, one change later. */
 INLINE uint64_t state_after(uint64_t state, enum claim_kind kind, uint32_t bound) {
     return ((state >> 16) + 1) << 16 | (uint64_t)bound << 8 | kind;
 }
@@ -59,7 +60,7 @@ void claim_open(struct claim *claim, const struct piece *piece, uint32_t started
     store_rel(C7, &claim->state, is_loose ? state_after(state, CLAIM_OFFERED, started) : state_after(state, CLAIM_OPEN, 0));
 }
 
-/* The task in slots begin.. : true when the runner keeps it. */
+/* true: the runner keeps the task that begins at slot `begin`. */
 NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
     uint64_t state = load_rlx(&claim->state);
     while (kind_of(state) == CLAIM_OFFERED)

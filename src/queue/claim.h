@@ -15,18 +15,18 @@ struct claim {
     ATOMIC(struct segment *) segment;
 };
 
-/* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. Loose: whoever comes may
- * take the rest without a fence. */
+/* Runner: lets others see the piece. Its first task, up to before slot `started`, has begun. Loose: any thread may take the
+ * rest without a fence. */
 void claim_open(struct claim *claim, const struct piece *piece, uint32_t started, bool is_loose);
-/* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is
- * set. */
+/* Runner, before the task in slots `begin` to before `next`: may the task run? false: it and all tasks after it belong to
+ * another thread, and piece->end is set. */
 bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next);
 INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
     store_rlx(&claim->started, next);
     os_fence_light(C1);
     return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin, next);
 }
-/* Runner, after its last task: closes; piece->end is what it kept. */
+/* Runner, after its last task: closes the claim; piece->end is the end of the tasks that it kept. */
 void claim_close(struct claim *claim, struct piece *piece);
 /* Runner, about to block inside a task: the rest may be taken without a fence. False: nothing to offer. */
 bool claim_offer(struct claim *claim);
@@ -40,10 +40,10 @@ INLINE bool claim_is_offered(const struct claim *claim) {
     uint64_t state = load_rlx(&claim->state);
     return (state & 0xff) == CLAIM_OFFERED && (state >> 8 & 0xff) < load_rlx(&claim->end);
 }
-/* Any other thread: 0 without a rest, else a number that differs from the one before if the runner has moved on. */
+/* Any other thread: 0 if there is no rest; else a number that has changed since the last call if the runner has moved on. */
 uint64_t claim_mark(const struct claim *claim);
-/* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`
- * false: only what is offered. */
+/* Any other thread: takes the unstarted rest. true: *piece is the caller's, which must run it and call piece_done. `force`
+ * false: takes only an offered rest. */
 bool claim_revoke(struct claim *claim, bool force, struct piece *piece);
 
 #endif

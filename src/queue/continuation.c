@@ -1,30 +1,31 @@
 /* continuation.c: what a group holds until it has finished.
  *
  * A continuation is counted in its own group from the start, so that group does not finish before it. The group whose end it
- * awaits keeps it in a list under one lock: holding is rare, and so no thread reads the list while it changes.
+ * awaits keeps it in a list under one lock: holding is rare, and with a lock no thread reads the list while it changes.
  *
- *   Holder                                       Whoever changes the counts (worker_settle)
+ *   Holder                                       A thread that changes the counts (worker_settle)
  *     1. waits on the record (record_enter)        1. completed + 1
  *     2. adds to the list, under the lock          2. fence (G4)
  *     3. fence (V1 in after.c)                     3. somebody waits, and the sums are equal?
  *     4. are the sums equal?                       4. a list there? takes it, under the lock
  *
- * One of the two sees the other. The sums are taken again under the lock: then they hold every submission that came before
- * any of the list's tasks was added. Who takes the list has ended its waits only after, so until then the record serves no
- * other group.
+ * One of the two sees the other. The sums are taken again under the lock: they then hold every submission that came before
+ * any of the list's tasks was added. The thread that takes the list ends its waits only afterwards, so until then the record
+ * serves no other group.
  *
- * Groups form a graph: from each to those whose tasks it holds, and whose tasks sleep in waits for it. Each search in it,
- * for a circle or for what a group serves, goes from both ends (struct search). What was found about serving is noted in the
- * records, so that a wait at the end of a long chain of groups does not go through the chain for each task in it.
+ * Groups form a graph, with an edge from each group to the groups whose tasks it holds, and to those whose tasks sleep in
+ * waits for it. Each search in the graph, for a circle or for what a group serves, goes from both ends (struct search). What
+ * was found about serving is noted in the records, so that a wait at the end of a long chain of groups does not go through
+ * the chain for each of its tasks.
  *
- * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds
- * a continuation, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and
- * is refused: so of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot
- * be refused: its wait goes to sleep all the same and wakes the others, which look once more. It counts itself in `circles`
- * first (T29 in wait.c): who has looked for circles before, and is not seen asleep yet, sees that count, and looks again.
- * No circle is of such waits alone, to wake one another for ever: the group that a run waits for is its own and known to
- * nobody else, so a task of it began after that wait did, and in it, or on top of it, the next one; along the waits of a
- * circle each would have begun after the one before.
+ * Circles. A group finishes only after the groups that hold tasks of it, and after those that a task of it waits for. A
+ * thread that adds a continuation, or is about to sleep in a wait inside a task, looks under the same lock whether that
+ * closes a circle, and is refused if it does: so of several such threads, the last is. A wait with a deadline ends by
+ * itself and does not count. A graph's run cannot be refused: its wait sleeps all the same and wakes the others, which look
+ * once more. It first counts itself in `circles` (T29 in wait.c): a thread that has looked for circles before, and is not
+ * yet seen asleep, sees that count and looks again. No circle consists of such waits alone, which would wake one another
+ * forever. The group that a run waits for is its own and known to nobody else, so a task of it began after that wait did; in
+ * that task, or on top of it, the next wait began. Along the circle, each wait would have begun after the one before.
  */
 #include "queue/continuation.h"
 
@@ -33,20 +34,20 @@
 /* ---- searching ---------------------------------------------------------------------------------------------------- */
 
 /* A search from group to group, under the lock: does one group lead to another, which can finish only after it? It goes from
- * both sides in turn, by one step each, and ends when they meet or when one side has nowhere to go: so what is new on either
- * side is added in a few steps, however much hangs on the other. Each record is met once. */
+ * both sides in turn, one step each, and ends when they meet or when one side has nowhere to go. So a new group on either
+ * side is added in a few steps, however many groups are on the other. Each record is met once. */
 struct side {
-    struct record *open; /* to be gone on from, linked by walk_next */
-    struct record *at;   /* whose continuations, and sleeping waits, come next */
+    struct record *open; /* records to go on from, linked by walk_next */
+    struct record *at;   /* the record whose continuations and sleeping waits come next */
     const struct continuation *continuation;
     const struct continuation_wait *wait;
-    uint64_t mark; /* `walk` of records that it has met */
+    uint64_t mark; /* `walk` of the records that this side has met */
 };
 struct search {
     struct side ahead, back;
     bool meets;
     uint64_t steps;
-    struct record *meeting, *before; /* where both came to, the one that came later from `before` */
+    struct record *meeting, *before; /* where the sides met; the later one came from `before` */
 };
 
 static struct search search_begin(struct groups *groups) {
@@ -54,7 +55,7 @@ static struct search search_begin(struct groups *groups) {
     return (struct search){.ahead = {.mark = groups->walks}, .back = {.mark = groups->walks + 1}};
 }
 
-/* One side comes to the record from `from` (NULL: it begins there, or goes up from a group to that above it). */
+/* One side comes to `record` from `from` (NULL: it begins at `record`, or goes up from a group to the one above). */
 static void search_comes(struct search *search, struct side *side, struct record *record, struct record *from) {
     uint64_t other = side == &search->ahead ? search->back.mark : search->ahead.mark;
     search->steps++;
@@ -70,7 +71,7 @@ static void search_comes(struct search *search, struct side *side, struct record
     record->walk_next = side->open;
     side->open = record;
 }
-/* Appends those that have not the mark yet. */
+/* Appends `frame` and those above it that do not have the mark yet. */
 static struct frame **frames_append(struct frame **end, struct frame *frame, uint64_t mark) {
     for (; frame != NULL && frame->walk != mark; frame = frame->above, end = &(*end)->walk_next) {
         frame->walk = mark;
@@ -79,8 +80,9 @@ static struct frame **frames_append(struct frame **end, struct frame *frame, uin
     }
     return end;
 }
-/* That frame, and all that cannot end before it has: on its own thread, and on those whose loops and forked calls these help
- * with, each once. A caller's own frame is left out: it is of the helper's group, and its thread may be changing it. */
+/* `frame` and all frames that cannot end before it, each once: on its own thread, and on the threads with whose loops and
+ * forked calls these frames help. Leaves out a caller's own frame: its group is the helper's, and its thread may be changing
+ * it. */
 static struct frame *frames_around(struct frame *frame, uint64_t mark) {
     struct frame *first = NULL;
     struct frame **end = frames_append(&first, frame, mark);
@@ -94,14 +96,14 @@ static void search_comes_to_frames(struct search *search, struct frame *frame) {
         search_comes(search, &search->ahead, at->record, NULL);
 }
 
-/* The next record to go on from. false: there is none. */
+/* Sets `at` to the next record to go on from. false: there is none. */
 static bool side_goes_on(struct side *side) {
     side->at = side->open;
     if (side->at != NULL) side->open = side->at->walk_next;
     return side->at != NULL;
 }
 
-/* One step to a group that can finish only after those met so far: for a task that one of these holds, or for the frames
+/* One step to a group that can finish only after one met so far: the group of a task that this one holds, or of a frame
  * around a sleeping wait for it. false: there is none. */
 static bool search_ahead(struct search *search) {
     struct side *side = &search->ahead;
@@ -132,9 +134,9 @@ static bool search_back(struct search *search) {
     return true;
 }
 
-/* From what either side has met so far. */
+/* Searches on from what the two sides have met so far. */
 static bool search_leads(struct groups *groups, struct search *search) {
-    bool is_blind = false; /* behind it may be more groups, of the sleeping waits in its tasks */
+    bool is_blind = false; /* there may be more groups behind, through sleeping waits in its tasks */
     while (!search->meets) {
         if (!is_blind && !search_back(search)) break;
         is_blind |= search->back.at != NULL && load_rlx(&search->back.at->slept_in) != 0;
@@ -197,11 +199,11 @@ bool continuation_leads(struct groups *groups, struct frame *frame, uint64_t to)
 
 /* ---- what a group serves ------------------------------------------------------------------------------------------ */
 
-/* How a group lies to another, by the groups above it alone. */
+/* How a group relates to another, judged only by the groups above it. */
 enum relation {
     RELATION_NONE,
     RELATION_BELOW,       /* or the same */
-    RELATION_CONTINUATION /* it, or a group above it, holds tasks */
+    RELATION_CONTINUATION /* the group, or one above it, holds tasks */
 };
 
 /* A group is deeper than those above it: one that is no deeper than the goal is not below it. */
@@ -218,20 +220,20 @@ static enum relation relation(const struct groups *groups, uint64_t id, uint64_t
     return RELATION_BELOW;
 }
 
-/* As many as stand on the way from group to group serve the goal as long as they hold tasks. From where the search went up
- * to a group above, that is not sure: it may end first. */
+/* The groups on the way that the search found serve the goal as long as they hold tasks. This is not sure before a step up
+ * to a group above: the lower group may end first. */
 static void search_notes(const struct search *search, uint64_t goal) {
     struct record *ways[] = {search->meeting, search->before};
     for (uint32_t i = 0; i < 2; i++)
         for (struct record *record = ways[i]; record != NULL; record = record->walk_from) store_rlx(&record->serves, goal);
 }
 
-/* The record of a group on the way to the goal, its id, and that of the group above it. */
+/* The search ahead comes to the record of the group `id`, by a step up. 0: none. */
 static void search_comes_up(struct groups *groups, struct search *search, uint64_t id) {
     search_comes(search, &search->ahead, id == 0 ? NULL : record_serving(groups, id), NULL);
 }
 
-/* One step to a group for whose tasks one met so far holds some, or to that above. false: there is none. */
+/* One step to a group of which one met so far holds a task, or to the group above one. false: there is none. */
 static bool search_up(struct groups *groups, struct search *search) {
     struct side *side = &search->ahead;
     if (side->continuation != NULL) {
@@ -247,7 +249,7 @@ static bool search_up(struct groups *groups, struct search *search) {
 
 static bool serves_by_holding(struct groups *groups, uint64_t id, struct record *to, uint64_t goal) {
     struct search search = search_begin(groups);
-    bool is_blind = false; /* groups below may hold tasks, too */
+    bool is_blind = false; /* groups below may also hold tasks */
     search_comes(&search, &search.back, to, NULL);
     search_comes_up(groups, &search, id);
     while (!search.meets) {

@@ -1,92 +1,95 @@
 /* group.c: counting tasks without a shared counter, and ending a group exactly once.
  *
  * Each thread counts what it submits and what it completes in a counter of its own (F. Mattern, "Algorithms for distributed
- * termination detection", 1987, doi:10.1007/BF01782776: two sums over monotonic counters). A waiter sums completions first,
- * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
- * counted before its completion.
+ * termination detection", 1987, doi:10.1007/BF01782776: two sums over monotonic counters). A waiter sums completions first
+ * and submissions second. If the sums are equal, every submitted task had run at the moment between them: a task's own
+ * submissions are counted before its completion.
  *
- * Only counters that the group uses are summed. A thread notes its counter in `used` before it counts there for the group
- * first, and before that what the counter stood at: submitted less completed, its balance, which a submission that is taken
- * back leaves as it is. A completion in a counter that is used comes after the submission of that task, so its counter is in
- * `used` for whoever has seen the completion: `used` is read again after the completions. The balance of the shared counter
- * cannot be read while late ones may submit to it and take that back: who closes the group has it from sums that are equal,
- * and the next group begins with it.
+ * Only counters that the group uses are summed. Before its first count for the group, a thread stores its counter's balance
+ * (submitted less completed), and then sets the counter's bit in `used`. A submission that is taken back leaves the balance
+ * unchanged. A task is completed after it was submitted, so a waiter that has seen the completion also sees the bit of the
+ * counter that holds the submission: it reads `used` again after the completions. The shared counter's balance cannot be
+ * read when a group begins, because late submitters of the group before may still count there and take that back. The closer
+ * computes it from the equal sums, and the next group begins with it.
  *
- * A record has counters for the first seats. Those of further ones lie in blocks that a record gets when such a seat first counts
- * there (block_make), and keeps; `used` of a block tells which of them the group uses, `used_blocks` of the record which
- * blocks. A seat notes its counter in these two before it counts there, so both are read again, too. What a late one of the
- * group before notes there is one whose balance is right, and its completions make up for its submissions.
+ * A record has counters for the first seats. The counters of further seats lie in blocks. A record gets a block when such a
+ * seat first counts there (block_make), and keeps it. A block's `used` tells which of its counters the group uses; the
+ * record's `used_blocks` tells which blocks. A seat sets its bits in these two before it counts there, so a waiter reads
+ * both again, too. A late submitter of the group before may set bits there for the group that the record serves now. That is
+ * harmless: the counter's balance is right, and the late completions make up for the late submissions.
  *
- * Waiting: the waiter counts itself in `waiting`. Before it sleeps it notes its seat in `sleeper`, says there what it waits
- * for, fences and sums again (wait.c). A thread that completes stores its count (G1), fences (G4), reads `sleeper` and what
- * the group holds, and if there is either sums for itself. Of two that complete at once, at least one sees the other's
- * count, and the waiter is woken.
+ * Waiting: the waiter counts itself in `waiting`. Before it sleeps, it notes its seat in `sleeper`, stores in that seat what
+ * it waits for, fences and sums again (wait.c). A thread that completes tasks stores its count (G1), fences (G4), and reads
+ * `sleeper` and the group's continuations. If there is either, it sums for itself. Of two threads that complete at once, at
+ * least one sees the other's count, and the waiter is woken.
  *
- * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
- * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
- * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
- * noted (G9) when they first turn to the group, and fence once (G10); who opens it is noted before anybody else knows it, and
- * need not. The group's own tasks are no strangers, for they run only while it is unfinished. Tasks of groups below it are
- * strangers: it may end before them.
+ * Closing: the record is about to serve another group, so nobody may count in it under the old id any more. A submitter
+ * counts first, makes a light fence (T2 in task.c), and then checks that the id still stands; if not, it counts a
+ * completion. The closer marks the id (G7). If a stranger may be submitting, the closer then makes a heavy fence (G8) and
+ * sums again. A stranger is noted (G9) when it first turns to the group, and fences once (G10). The thread that opens the
+ * group is noted before any other thread knows the group, and needs no fence. The group's own tasks are no strangers,
+ * because they run only while it is unfinished. Tasks of groups below it are strangers: it may end before them.
  *
- * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G12, G21,
- * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks. A seat
- * keeps one free record for the next group that it opens, and so need not turn to the pool's pile.
+ * Freeing: the last thread out of `waiting` frees the record, provided that the thread that ended the group is out, too. One
+ * word holds both facts (G12, G21, G22). With two words, a late thread could free the record, and another group use and end
+ * it, before a slow last thread looks. A seat keeps one free record for the next group that it opens, and so need not turn
+ * to the pool's pile.
  *
- * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
- * begin where its counter stood at its first submission to the group; those of threads that share one, where it stood when
- * the group began: there each would have another beginning from one submission to the next.
+ * Tasks are numbered by the counts of submissions, so these never fall, not even when a submission is taken back. A thread's
+ * numbers begin where its counter stood at its first submission to the group. For threads that share a counter, they begin
+ * where it stood when the group began: a beginning per thread would move there from one submission to the next.
  *
- * Ids: a weft_group that nobody waited for keeps its id, also beyond the end of its pool, and may come to another pool. So
- * no two records of the process, of one pool or of several, ever have the same one: a record takes its generations in
- * blocks, by a count of blocks that belongs to the process and to the records of its index (and to each 1024th other). An id
- * comes again when its record's index has seen 2^41 groups in the process (three days of nothing else), or 2^33 pools; where
- * pools have a million groups at once 2^23 of those. It is mistaken for an old one then only if a weft_group has kept just
- * that. An id that its record does not serve is of a group that ends just now, or strange here. Who ends a group takes the
- * id away first, and who has tried record_enter sees that: so an id that stands there still is strange (group_is_astray).
+ * Ids: a weft_group that nobody waited for keeps its id, even beyond the end of its pool, and may be used with another pool.
+ * So no two records of the process, of one pool or of several, ever have the same id: a record takes its generations in
+ * blocks, from a process-wide count of blocks that all records with the same index modulo 1024 share. An id recurs when its
+ * record's index has seen 2^41 groups in the process (three days of nothing else), or 2^33 pools; 2^23 pools if each has a
+ * million groups at once. Even then, it is mistaken for an old id only if a weft_group has kept exactly that one. If a
+ * record does not serve an id, then the id's group is just ending, or the id is strange here. The thread that ends a group
+ * first takes the id out of the weft_group, and a thread that has tried record_enter sees that: an id that still stands
+ * there is strange (group_is_astray).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   G1  counter_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
  *                                                     counters): a completion is lost, the wait never ends
  *   G2  sum_completed: load completed       acquire  G1  see G1; a task's own submissions may be missing from the sum
- *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
- *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that was freed; split: as that, or never freed
+ *   G4  record_must_wake: fence          sc       T17 the thread that completes last does not see the waiter, which sleeps forever
+ *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that was freed; split: the same, or the record is never freed
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
- *   G7  record_close: CAS id             relaxed  G14 split: two close, and the record serves two groups
+ *   G7  record_close: CAS id             relaxed  G14 split: two threads close the group, and the record serves two groups
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
- *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
- *   G12 record_leave_last: CAS waiting   acq_rel  G5, G21 who comes too late takes the group for open; see G22; split: as G5
+ *   G9  record_note_foreign: CAS foreign relaxed  G11 split: of two strangers, only one is noted
+ *   G12 record_leave_last: CAS waiting   acq_rel  G5, G21 a late thread takes the group for open; see G22; split: as G5
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
- *   G11 record_close: fence              sc       G10, T17, V1  see G10; also see G4, of who ends the group with its own row
+ *   G11 record_close: fence              sc       G10, T17, V1  see G10; also G4, for a thread that ends the group with its own row
  *   G13 record_begin: store id           release  G17 see G17
- *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
- *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
+ *   G14 record_cancel: CAS id            relaxed  G7  split: a closing mark is undone, or an end mark
+ *   G15 record_close: sums again         -        G8  the wait misses a task submitted in between
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
  *   G24 record_due: CAS deadline_ns      relaxed  -   split: the count of groups with deadlines goes wrong
  *   G25 record_miss: CAS late            relaxed  -   split: a group that missed its last deadline seems to have met it
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
- *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote, nor
- *                                                     that the weft_group's id has gone, and takes it for a strange one
+ *   G26 record_enter: load id            acquire  G19, G13  a thread that comes after the end does not see what the tasks wrote, nor
+ *                                                     that the weft_group's id has gone, and takes that id for a strange one
  *   G21 record_leave: waiting - 1        release  G22 the record is opened again while a waiter reads its error; split: the
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
- *   G17 record_serving: load id          acquire  G13 the parent is of the group before
- *   G27 record_begin: store parent       release  G28 who reads the parent of the record's next group takes it for that of
+ *   G17 record_serving: load id          acquire  G13 the parent read is that of the group before
+ *   G27 record_begin: store parent       release  G28 a reader takes the parent of the record's next group for that of
  *                                                     the group before, and a wait runs a stranger's task
- *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
+ *   G29 counter_begin: used | bit          release  G30 the balance is not visible yet; split: a counter is not summed
  *   G38 counter_begin_shared: used | bit   release  G30 as G29
  *   G39 blocks_completed: load completed   acquire  G1 see G2
  *   G33 block_make: store block, x2        release  G34 a block is read before it is made
  *   G34 block_at: load block, x4           acquire  G33 see G33
  *   G35 counter_begin_far: used | bit, x2  release  G36 as G29
  *   G36 blocks_completed: load used, x2       acquire  G35 see G35
- *   G37 counters_walk: load used_blocks, x2 acquire G35 the block is not there yet
+ *   G37 counters_walk: load used_blocks, x2 acquire G35 the block is not visible yet
  *   G30 sum_completed: load used        acquire  G29 see G29
  *   G32 record_completed: load completed   acquire G1 what the task has submitted may be missing from the sum: destroy ends the
  *                                                     pool before that has run
- *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two that sleep one is not woken
+ *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two sleepers, one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
  */
 #include "queue/continuation.h"
@@ -103,7 +106,8 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t counters) 
     return pile_init(&groups->records, &shape);
 }
 
-/* Ids of a record only rise. One that comes while the group ends may be counted until the record has served the next. */
+/* A record's ids only rise. A boost that comes while the group ends may stay counted until the record has served the
+ * next. */
 void record_boost(struct groups *groups, struct record *record, uint64_t id) {
     uint64_t was = load_rlx(&record->urgent);
     do {
@@ -112,7 +116,7 @@ void record_boost(struct groups *groups, struct record *record, uint64_t id) {
     if (was == 0) add_rlx(&groups->urgent, 1);
 }
 
-/* The record serves nobody any more. No greater id is known yet, so nobody changes an `urgent` that is set. */
+/* The record serves no group any more. No greater id is known yet, so no thread changes an `urgent` that is set. */
 static void record_unuse(struct groups *groups, struct record *record) {
     store_rlx(&record->id, 0);
     if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, UINT32_MAX);
@@ -133,7 +137,7 @@ void record_due(struct groups *groups, struct record *record, uint64_t deadline_
     if (was == 0) add_rlx(&groups->due, 1);
 }
 
-/* Deadlines are replaced: who has read an earlier one must not take a later one's miss back. The completion is G1. */
+/* Deadlines are replaced: a thread that has read an earlier one must not undo the miss of a later one. G1 publishes it. */
 void record_miss(struct record *record, uint64_t deadline_ns) {
     uint64_t was = load_rlx(&record->late);
     while (was < deadline_ns && !cas_rlx(G25, &record->late, &was, deadline_ns)) {}
@@ -152,7 +156,7 @@ struct record *record_serving(const struct groups *groups, uint64_t id) {
 }
 
 #define ID_COUNTERS 1024u
-static PROCESS_STATE ATOMIC(uint64_t) id_blocks[ID_COUNTERS]; /* given out, by the last bits of the records' indices */
+static PROCESS_STATE ATOMIC(uint64_t) id_blocks[ID_COUNTERS]; /* given out, by the low bits of the records' indices */
 
 /* The next generation of a record. */
 static uint64_t generation_next(const struct record *record) {
@@ -162,7 +166,7 @@ static uint64_t generation_next(const struct record *record) {
     return add_rlx(&id_blocks[record->item.index % ID_COUNTERS], 1) << ID_BLOCK_SHIFT;
 }
 
-/* The record serves a group below that one. */
+/* The record's group is below `parent`; 0: below none. */
 static void record_go_below(const struct groups *groups, struct record *record, uint64_t parent) {
     struct record *upper = parent == 0 ? NULL : record_serving(groups, parent);
     store_rel(G27, &record->parent, parent);
@@ -178,7 +182,7 @@ static struct counter_block *block_at(const struct record *record, uint32_t numb
     return blocks == NULL ? NULL : load_acq(G34, &blocks->block[number]);
 }
 
-/* None is used any more. */
+/* No counter is used any more. */
 static void counters_unuse(struct record *record) {
     store_rlx(&record->used, 0);
     uint64_t blocks = load_acq(G37, &record->used_blocks);
@@ -213,7 +217,7 @@ uint64_t record_begin(struct groups *groups, struct record *record, uint64_t par
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
 
-/* The same, made if there is none. NULL: no memory. */
+/* As block_at, but makes a missing block. NULL: no memory. */
 static NOINLINE struct counter_block *block_make(struct groups *groups, struct record *record, uint32_t number) {
     struct counter_block *block = block_at(record, number);
     if (LIKELY(block != NULL)) return block;
@@ -230,7 +234,7 @@ static NOINLINE struct counter_block *block_make(struct groups *groups, struct r
     return block;
 }
 
-/* The number of a seat without a counter in the record itself, from 0 on. */
+/* Numbers the seats without a counter in the record itself, from 0 on. */
 static uint32_t counter_far(const struct record *record, uint32_t number) {
     return number + 1 - load_rlx(&record->counters);
 }
@@ -298,13 +302,13 @@ void counter_complete(struct group_counter *counter, bool is_shared, uint64_t ta
     store_rel(G1, &counter->completed, load_rlx(&counter->completed) + tasks);
 }
 
-/* Of the counters that the group uses: those of the record itself, of which the shared one is the last, if it is used, and
- * those of blocks. */
+/* Sums over the counters that the group uses: those in the record itself (the shared one, if used, is the last) and those in
+ * blocks. */
 struct sums {
     uint64_t used, blocks;
     uint64_t seen; /* `used` of all blocks, added up: these only rise while the group lasts */
     uint64_t completed, submitted;
-    uint64_t last_balance; /* of the last one of the record itself */
+    uint64_t last_balance; /* of the last counter in the record itself */
 };
 
 static NOINLINE void blocks_completed(const struct record *record, struct sums *sums) {
@@ -319,7 +323,7 @@ static NOINLINE void blocks_completed(const struct record *record, struct sums *
         }
     }
 }
-/* Adds the submissions. false: there is another counter by now. */
+/* Adds the submissions. false: another counter has come into use. */
 static NOINLINE bool blocks_submitted(const struct record *record, struct sums *sums) {
     uint64_t seen = 0;
     for (uint64_t blocks = sums->blocks; blocks != 0; blocks &= blocks - 1) {
@@ -345,7 +349,7 @@ static void sum_completed(const struct record *record, struct sums *sums) {
     if (UNLIKELY(sums->blocks != 0)) blocks_completed(record, sums);
 }
 
-/* false: a counter has come that may hold a submission whose completion is summed. */
+/* false: a counter has come into use that may hold a submission whose completion is summed. */
 static bool sum_submitted(const struct record *record, struct sums *sums) {
     sums->submitted = 0;
     for (uint64_t left = sums->used; left != 0; left &= left - 1) {
@@ -368,7 +372,7 @@ bool record_is_finished(const struct record *record) {
     return sums_are_equal(record, &sums);
 }
 
-/* A counter of the record and of its blocks, one after the other: `*at` is 0 at first. NULL: there is no more. */
+/* The next counter of the record and of its blocks, used or not; `*at` is 0 at first. NULL: there are no more. */
 static const struct group_counter *counter_next(const struct record *record, uint32_t *at) {
     uint32_t near = load_rlx(&record->counters);
     if (*at < near) return &record->counter[(*at)++];
@@ -398,9 +402,9 @@ uint64_t record_submitted(const struct record *record) {
     return sum;
 }
 
-/* One record after the other does not tell that all are: a task of one still to be looked at may submit to one that was found
- * finished, and end. So completions are summed first here, too, and over all counters: those only rise, whatever the groups,
- * and whoever opens one. */
+/* To check one record after another is not enough: a task of a record not yet checked may submit to one that was found
+ * finished, and end. So this function, too, sums completions first, and over all counters: they only rise, whichever groups
+ * the records serve. */
 bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t to) {
     uint64_t open = 0;
     uint32_t end = (uint32_t)min_u64(load_rlx(&groups->records.made), to);
@@ -416,7 +420,7 @@ bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t t
     return open == 0;
 }
 
-/* Its next block. */
+/* Moves the walk to its next block. */
 NOINLINE void counters_next_block(const struct record *record, struct counter_walk *walk) {
     const struct counter_block *block = block_at(record, lowest_bit(walk->blocks));
     walk->blocks &= walk->blocks - 1;
@@ -437,7 +441,7 @@ bool record_must_wake(const struct record *record) {
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
-/* Codes in the order of their value, as unsigned numbers. */
+/* Maps codes to unsigned numbers in the same order. */
 INLINE uint32_t code_key(int code) { return (uint32_t)code ^ 0x80000000u; }
 
 void record_fail(struct record *record, uint32_t sequence, int code) {
@@ -456,7 +460,7 @@ int record_error(const struct record *record) {
     return kept == NOT_FAILED ? 0 : (int)((uint32_t)kept ^ 0x80000000u);
 }
 
-/* Also a group that is being closed: that may find tasks still to come. */
+/* Also cancels a group that is being closed: its closer may find that tasks are still to come. */
 bool record_cancel(struct record *record, uint64_t id) {
     uint64_t open = id;
     do {
@@ -470,9 +474,9 @@ bool record_cancel(struct record *record, uint64_t id) {
 uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat) {
     if ((load_rlx(&record->id) & ~ID_MARKS) != id) return 0;
     uint32_t noted = load_rlx(&record->foreign);
-    if (LIKELY(noted == seat + 1)) return load_rlx(&record->id); /* it has fenced since, or opened the group */
+    if (LIKELY(noted == seat + 1)) return load_rlx(&record->id); /* that seat has fenced since, or opened the group */
     while (noted != FOREIGN_MANY) {
-        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY; /* another's */
+        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY; /* another seat is noted */
         if (cas_rlx(G9, &record->foreign, &noted, now)) break;
     }
     fence_sc(G10);
@@ -521,9 +525,9 @@ bool group_is_astray(struct groups *groups, struct record *record, const group_i
     return !is_served && load_rlx(holder) == id;
 }
 
-/* Who comes too late is counted in between, and may be the last out, of the record's next group, too. */
+/* A late thread is counted in `waiting` for a moment, and may be the last one out, even of the record's next group. */
 bool record_leave_last(struct groups *groups, struct record *record, bool has_ended) {
-    uint32_t waiting = 1; /* it alone */
+    uint32_t waiting = 1; /* only this thread */
     if (!has_ended || !cas_acq_rel(G12, &record->waiting, &waiting, 0)) {
         uint32_t change = has_ended ? WAITS_ENDED - 1 : UINT32_MAX;
         waiting = add_rel(G21, &record->waiting, change) + change;

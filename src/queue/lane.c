@@ -1,31 +1,32 @@
 /* lane.c: lanes, and the segments they are made of.
  *
- * An unbounded queue of one producer and many consumers as a list of segments (after the linked rings of M. Michael and
+ * A lane is an unbounded single-producer, multi-consumer queue: a list of segments (after the linked queue of M. Michael and
  * M. Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue algorithms", PODC 1996,
- * doi:10.1145/248052.248106, with an array in each node), where a consumer leaves the element in place and runs it there.
+ * doi:10.1145/248052.248106, with an array in each node). A consumer leaves the element in place and runs it there.
  *
  * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position %
- * SEGMENT_CELLS. The tasks of a segment lie at equal distances, its stride: a task that needs more starts the next
- * segment, one that needs less leaves cells unused. So a taker finds the tasks' places without reading a task. A head at
- * slot 0, or at or past the end of its segment's tasks, means: the segment it names is used up, the task is in the one
- * that `next` names. (The lane starts at slot 1, for no head ever stands at slot 0 of the segment it names.)
+ * SEGMENT_CELLS. The tasks of a segment lie at equal distances, the segment's stride: a task that needs more cells starts
+ * the next segment, a task that needs fewer leaves cells unused. So a taker finds the tasks' places without reading a task.
+ * A head at slot 0, or at or past the end of its segment's tasks, means that the segment it names is used up: the task is
+ * in the segment that `next` names. (A head at slot 0 never names the segment of its task, so the lane starts at slot 1.)
  *
  *   tail  owner: position after the last published task.
- *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
+ *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never recurs (2^40
  *         cells would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
- *         loaded was still in force: shape and `next` of the segments, the group. Where many claim, the head's line passes
- *         from one to the next, and who loads it first waits for it twice. So where others claim much, a taker tries with
- *         the head that its last claim left there: it was the lane's then, and not all of 2^40 positions have passed since.
- *         A CAS that fails has the line, and the head: where that is among the tasks just seen, the next try begins there at
- *         once. They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
- *         For the same reason the owner does not read it where it can do without.
+ *         loaded was still valid: shape and `next` of the segments, the group. Where many takers claim, the head's cache
+ *         line passes from one to the next, and a taker that loads the head before its CAS waits for the line twice. So
+ *         where others claim much, a taker's CAS expects the head that its own last claim left: it was the lane's head then,
+ *         and fewer than 2^40 positions have passed since. A CAS that fails has fetched the line and the head. If that head
+ *         is among the tasks just seen, the next try begins there at once: those tasks were published, so what was read of
+ *         their segment holds; and the lane has not been empty since, so their group is unchanged. Because of the line's
+ *         travels, the owner, too, avoids reading the head.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
- * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
- * owner sees every byte of `done` and that head has left it, by it or by a later segment's `done` -> written again, or back on the free stack. A task that blocks
- * keeps its own segment and no other: the owner passes over it.
+ * Life of a segment: free stack -> the owner links it behind `current` -> tasks are written, published, claimed, done -> the
+ * owner sees that all its tasks are done, and, from head or from the `done` of a later segment, that head has left it -> it
+ * is written again, or goes back to the free stack. A blocked task keeps its own segment and no other: the owner skips it.
  *
- * Who may do what at once:
+ * What may run concurrently:
  *              push    claim   done    trim
  *   push       -       yes     yes     -        (one owner)
  *   claim              yes     yes     yes
@@ -33,10 +34,10 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   L1  lane_claim_want: load head   acquire  L3  tail may look older than head: cells nobody published are claimed
- *   L2  lane_claim_want: load tail   acquire  L6  the task, its segment's shape and link are not there yet
+ *   L2  lane_claim_want: load tail   acquire  L6  the task, its segment's shape and link are not visible yet
  *   L3  view_claim: CAS head         release  L1  see L1; not atomic: a task runs twice
  *   L4  piece_done: store done       release  L5  the owner overwrites a task that still reads its payload
- *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may look as if it had not come here
+ *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may seem not to have come here yet
  *   L6  lane_publish: store tail     release  L2  see L2
  */
 #include "queue/lane.h"
@@ -56,9 +57,8 @@ static bool segment_is_finished(const struct segment *segment) {
     return true;
 }
 
-/* By the owner, with nobody else looking at `done` or at the cells. One store into each line of the cells, which takers
- * have read last: directly after each other, the lines come to this core together. A task's stores would wait for them
- * one by one. */
+/* Called by the owner while no other thread looks at `done` or the cells. Takers have read the cells' cache lines last. One
+ * store into each, in a row, brings the lines to this core together; the stores of tasks would wait for them one by one. */
 static void segment_reset(struct segment *segment) {
     memset(segment->done, 0, SEGMENT_CELLS);
     for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot += CACHE_LINE / CELL_BYTES) {
@@ -100,10 +100,10 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     return true;
 }
 
-/* How many segments lane_extend looks at for one to write again: blocked tasks hold some. */
+/* How many segments lane_extend checks for one to reuse: blocked tasks hold some. */
 #define LANE_REACH 4
 
-/* Does it name a later one? Surely where a task of that one is done. To read the head may take long, when many claim. */
+/* Does the head name a later segment? Yes if a task of the later one is done. Reading the head is slow if many claim. */
 static bool head_has_left(const struct lane *lane, const struct segment *segment, bool reads_head) {
     const struct segment *later = segment_at(lane->segments, segment->older_next);
     for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot++)
@@ -111,7 +111,7 @@ static bool head_has_left(const struct lane *lane, const struct segment *segment
     return reads_head && head_index(load_rlx(&lane->head)) != segment->item.index;
 }
 
-/* Takes the first finished segment among the `reach` oldest out of the lane's list; NULL when there is none. */
+/* Takes the first finished segment among the `reach` oldest out of the lane's list. NULL: there is none. */
 static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
     bool reads_head = reach > LANE_REACH || lane->in_use <= LANE_REACH;
     struct segment *before = NULL;
@@ -132,7 +132,7 @@ static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
 bool lane_extend(struct lane *lane, uint32_t cells) {
     ASSERT(cells > 0 && cells < SEGMENT_CELLS);
     uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
-    if (used == 0) { /* entered for a task that was not submitted after all; left empty, takers could not pass it */
+    if (used == 0) { /* entered for a task that was then not submitted; takers cannot pass an empty segment */
         store_rlx(&lane->current->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
         lane_enter(lane, lane->current, cells, lane_position(lane));
         return true;
@@ -141,7 +141,7 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     if (fresh == NULL) {
         fresh = segment_get(lane->segments);
     } else {
-        struct segment *surplus = lane_unlink(lane, LANE_REACH); /* a backlog that is gone leaves by one more each time */
+        struct segment *surplus = lane_unlink(lane, LANE_REACH); /* returns a past backlog's segments one by one */
         if (surplus != NULL) pile_put(lane->segments, surplus);
     }
     if (fresh == NULL) return false;
@@ -168,8 +168,8 @@ uint64_t lane_backlog(const struct lane *lane) {
 
 /* ---- the takers' side --------------------------------------------------------------------------------------------- */
 
-/* The first cells of several tasks, asked for together. Not all their payload: a line that no task reads would cost its
- * way here and back. */
+/* Prefetches the first cells of several tasks together. Not their whole payloads: a cache line that no task reads would
+ * travel here and back for nothing. */
 static void piece_prefetch(const struct piece *piece) {
     const struct cell *cells = piece->segment->cells;
     uint32_t step = (uint32_t)max_u64(piece->stride, CACHE_LINE / CELL_BYTES);
@@ -178,12 +178,12 @@ static void piece_prefetch(const struct piece *piece) {
 
 /* What a taker makes of head and tail. */
 struct view {
-    struct piece piece; /* every published task of the segment with the first unclaimed one */
+    struct piece piece; /* from the first unclaimed task, the published tasks of its segment */
     uint64_t base;      /* position of that segment's slot 0 */
     uint64_t tail;
 };
 
-/* From a head that was the lane's once. false: what it read was no longer the lane's. */
+/* Computes the view from a head that the lane had once. false: it read what is no longer the lane's. */
 static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
     uint64_t position = head_position(head);
     uint32_t slot = (uint32_t)position % SEGMENT_CELLS;
@@ -208,9 +208,9 @@ static bool lane_accepts(const struct lane *lane, const struct lane_want *want) 
     return want->filter == NULL || want->filter(want->context, load_rlx(&lane->group));
 }
 
-/* The head is another, which a CAS found. true: it is among the tasks of the view, and the filter accepts them still. A
- * lane that holds one group's tasks at a time holds that group's yet, for it has not been empty since they were published; in
- * an ordered pool the task that is next now may be another group's. */
+/* A CAS failed and found `head` instead. true: that head is among the view's tasks, and the filter still accepts them. A
+ * lane that holds one group's tasks at a time still holds that group's, for it has not been empty since they were published;
+ * in an ordered pool, the task that is next now may be another group's. */
 static bool view_follow(const struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
     uint64_t slot = (head_position(head) - view->base) & LANE_POSITION_MASK;
     if (head_index(head) != view->piece.segment->item.index || slot >= view->piece.end) return false;
@@ -218,7 +218,7 @@ static bool view_follow(const struct lane *lane, struct view *view, uint64_t hea
     return lane_accepts(lane, want);
 }
 
-/* How many to claim of those in the view, `end` being its last slot's. */
+/* How many of the view's tasks to claim; `end`: where the view's tasks end. */
 static uint32_t view_tasks(const struct view *view, uint32_t end, const struct lane_want *want) {
     const struct piece *piece = &view->piece;
     if (want->max == 1) return 1;
@@ -228,8 +228,8 @@ static uint32_t view_tasks(const struct view *view, uint32_t end, const struct l
     return (uint32_t)min_u64(tasks, left / want->share + 1);
 }
 
-/* Claims the first tasks of a view of that head. Who comes late has the head's line by its first try, so its second is
- * seldom late. 0: the head is not in the view any more. */
+/* Claims the first tasks of the view made from `head`. A CAS that fails has fetched the head's cache line, so the second
+ * seldom fails. 0: the head is no longer in the view. */
 static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
     struct piece *piece = &view->piece;
     uint32_t end = piece->end;
@@ -244,7 +244,7 @@ static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, 
     return 0;
 }
 
-/* After a claim of that piece, which ended at that position. */
+/* Notes a claim of `piece`, which ended at `position`. */
 static void left_note(struct lane_left *left, uint64_t position, const struct piece *piece) {
     uint64_t cells = piece->end - piece->begin;
     left->are_many = left->segment != PILE_NONE && position - cells - left->position >= LEFT_OTHERS * cells;
@@ -259,7 +259,7 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
         uint64_t head = is_left ? head_make(left->position & LANE_POSITION_MASK, left->segment) : load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
         struct view view;
-        if (is_left && tail - left->position > LANE_POSITION_MASK) continue; /* that position may have come again */
+        if (is_left && tail - left->position > LANE_POSITION_MASK) continue; /* that position may have recurred */
         if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
         if (!lane_accepts(lane, want)) return 0;

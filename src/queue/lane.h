@@ -34,7 +34,7 @@ INLINE uint64_t meta_shape(uint64_t bytes, enum cell_kind kind) {
     return (bytes << (META_BYTES_SHIFT - CELL_KIND_SHIFT) | kind) << CELL_KIND_SHIFT;
 }
 INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
-/* Cells that a task with a payload of that many bytes needs. */
+/* Cells that a task with a payload of `bytes` needs. */
 INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }
 
 INLINE uint32_t shape_make(uint32_t stride, uint32_t end) { return end << 8 | stride; }
@@ -42,38 +42,38 @@ INLINE uint32_t shape_stride(uint32_t shape) { return shape & 0xff; }
 INLINE uint32_t shape_end(uint32_t shape) { return shape >> 8; }
 
 struct lane {
-    /* the owner's alone: written with each task */
+    /* only the owner's: written with each task */
     struct segment *current; /* where the tail is */
     struct cell *cell;       /* of `current`: where the next task will lie */
-    struct cell *last;       /* up to here submit need not ask: `end`, or before it (trace_submit) */
-    struct cell *end;        /* the last place there for a task of its stride */
+    struct cell *last;       /* submit needs no slow path up to here: `end`, or before it (trace_submit) */
+    struct cell *end;        /* the last place in `current` for a task of its stride */
     uint64_t origin;         /* a cell's position less its address in cells, throughout `current` */
-    uint32_t stride;         /* cells that each task takes in it */
+    uint32_t stride;         /* cells that each task takes in `current` */
     uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
-    uint32_t in_use;         /* how many */
-    uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
-    void *record;            /* and that group's record and line (task.c's) */
+    uint32_t in_use;         /* number of those segments */
+    uint64_t group_id;       /* the group whose tasks it takes now; LANE_NO_GROUP: none */
+    void *record;            /* that group's record and counter (task.c's) */
     void *counter;
-    uint64_t first; /* the line's count before that group's first task */
+    uint64_t first; /* the counter's value before that group's first task */
     uint64_t meta;  /* meta word of a task of that group, without size and sequence number */
 
-    /* written rarely, so that takers keep what they read of it */
-    ALIGNED(CACHE_LINE) struct lane *newer; /* the seat's next newer one, or NULL */
-    ATOMIC(struct lane *) next;             /* the seat's next older one; written before the lane is published */
+    /* written rarely, so that takers keep this line in their caches */
+    ALIGNED(CACHE_LINE) struct lane *newer; /* the seat's next newer lane, or NULL */
+    ATOMIC(struct lane *) next;             /* the seat's next older lane; written before this one is published */
     struct pile *segments;                  /* set by lane_init */
-    ATOMIC(uint32_t) tiny;                  /* nonzero: its tasks were seen to be tiny (worker.c); by takers */
-    uint32_t number;                        /* how many are older */
-    uint32_t seat;                          /* whose it is; written before it is published */
+    ATOMIC(uint32_t) tiny;                  /* nonzero: its tasks were seen to be tiny (worker.c); takers write it */
+    uint32_t number;                        /* the number of older lanes */
+    uint32_t seat;                          /* the owner; written before the lane is published */
     struct lane *next_idle;                 /* in the seat's list of idle lanes */
-    struct lane *next_long;                 /* in its list of long ones */
-    bool is_long;                           /* it is in that */
+    struct lane *next_long;                 /* in the seat's list of long lanes */
+    bool is_long;                           /* it is in that list */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task, not cut to 40 bits */
     ATOMIC(uint32_t) group;                    /* index of the record of the group it is bound to; written before the tail */
     ATOMIC(uint64_t) head_seen;                /* the poller's: the head when it last looked */
 
-    /* the takers'; alone, for a line of many takers costs each its way */
+    /* the takers'; alone in its cache line, because the line travels from taker to taker */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
 };
 
@@ -83,7 +83,7 @@ struct lane {
 #endif
 #define LANE_POSITION_MASK ((UINT64_C(1) << 40) - 1)
 
-/* Part of a segment that one thread has for itself: tasks from `begin` to before `end`. */
+/* Part of a segment that belongs to one thread: tasks from `begin` to before `end`. */
 struct piece {
     struct segment *segment;
     uint32_t begin; /* slots */
@@ -94,15 +94,15 @@ struct piece {
 /* Starts the positions at `position` (a test's choice, a multiple of SEGMENT_CELLS; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
-/* Owner: is there room for a task of `cells` cells in the current segment, and need nobody be told (`up_to` last), or at all
- * (end)? Each stride is one cell at least. */
+/* Owner: does a task of `cells` cells fit into the current segment? `up_to` is `last` (it fits, and needs no slow path) or
+ * `end` (it fits). Each stride is at least one cell. */
 INLINE bool lane_fits_to(const struct lane *lane, uint32_t cells, const struct cell *up_to) {
     return (cells == 1 || cells <= lane->stride) && (uintptr_t)lane->cell <= (uintptr_t)up_to;
 }
 INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return lane_fits_to(lane, cells, lane->last); }
 /* Owner: the cell where the next task will lie; after lane_fits. */
 INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
-/* Owner: makes room for a task of `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
+/* Owner: makes room for a task of `cells` cells (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
 bool lane_extend(struct lane *lane, uint32_t cells);
 /* The position of the owner's next task. */
 INLINE uint64_t lane_position(const struct lane *lane) { return lane->origin + (uintptr_t)lane->cell / CELL_BYTES; }
@@ -119,20 +119,20 @@ void lane_trim(struct lane *lane);
 uint64_t lane_backlog(const struct lane *lane);
 INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
 
-/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. In ordered
- * pools it is that of the task submitted last, for there a lane holds tasks of several. */
+/* May tasks of the group with this record be taken? The group may have ended: the question must then be harmless. In an
+ * ordered pool a lane holds tasks of several groups, and the record is that of the task submitted last. */
 typedef bool (*lane_filter)(const void *context, uint32_t record);
 
-/* The head as a claim left it. Where many claim, to look at the head costs as much as to claim: if others have claimed so
- * many tasks between a thread's last two claims there, its next one begins with what it left. Else a look is cheaper than a
- * CAS that fails. */
+/* The head as a thread's last claim left it. Where many threads claim, a load of the head costs as much as a claim. So if
+ * others claimed many tasks between the thread's last two claims there, its next claim begins with this head. Otherwise a
+ * load is cheaper than a CAS that fails. */
 #ifndef LEFT_OTHERS
-#define LEFT_OTHERS 4u /* tasks */
+#define LEFT_OTHERS 4u /* many: this many times the tasks of the claim */
 #endif
 struct lane_left {
     uint64_t position; /* not cut to 40 bits */
     uint32_t segment;  /* its index; PILE_NONE: not known */
-    bool are_many;     /* others claimed so many before the last claim */
+    bool are_many;     /* others claimed many tasks before the last claim */
 };
 
 INLINE void left_forget(struct lane_left *left) {
@@ -145,21 +145,21 @@ struct lane_want {
     lane_filter filter;
     const void *context;
     struct lane_left *left; /* or NULL */
-    uint32_t share;         /* of the lane's tasks, beyond the first, one in so many at most; 0: no bound */
+    uint32_t share;         /* at most 1 + the lane's tasks / share; 0: no bound */
 };
 
-/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
- * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
+/* Claims up to `max` tasks from the head, in order; only if `filter` (NULL: any) accepts their group. Any thread. Returns
+ * the number of tasks claimed; 0: none. *piece holds them, and the caller ends them with piece_done. */
 uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece);
 INLINE uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
     return lane_claim_want(lane, &(struct lane_want){max, filter, context, NULL, 0}, piece);
 }
 
-/* Owner: the record of the first unclaimed task's group; 0: there is none. As a filter of lane_claim it is sound: a claim between
- * the two makes that one fail. */
+/* Owner: the record of the first unclaimed task's group; 0: there is no such task. May be asked in a filter of lane_claim:
+ * if another thread claims in between, the CAS of lane_claim fails. */
 uint32_t lane_next_record(const struct lane *lane);
 
-/* The cells from piece->begin to before piece->end have run; they may be written again by the lane's owner at once. */
+/* The tasks from piece->begin to before piece->end have run; the lane's owner may overwrite their cells at once. */
 void piece_done(const struct piece *piece);
 
 #endif

@@ -1,40 +1,40 @@
 /* park.c: sleeping and waking of a pool's workers, without a lost wake-up and without a herd.
  *
- * The scheme of one searcher that wakes the next (R. Cox and others, the Go scheduler; rayon-core's sleep module) on one
- * word: parked bits, a polling mark and the count of searchers change together, so nobody sees one without the other.
+ * One searcher wakes the next (a scheme of R. Cox and others, the Go scheduler, and of rayon-core's sleep module). Here it
+ * uses one word: parked bits, polling mark and count of searchers change together, so nobody sees one without the others.
  *
  * Submitter                                   Worker that finds nothing
  *   1. publishes a task (L6)                    1. announces: searcher - 1 and parked + 1 in one change
  *   2. full fence (in task.c)                   2. full fence (K3)
  *   3. reads the words:                         3. looks at every lane and claim again; work: retracts (K4)
- *      all busy: done. A searcher: done.        4. sleeps while its bit stands (K6)
+ *      all busy: done. A searcher: done.        4. sleeps while its bit is set (K6)
  *      else wakes one: parked bit off,
  *      searcher + 1 in one change (K5),
  *      then event + 1 (K8), futex wake
  *
- * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the
- * worker sees the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a searcher:
- * that searcher leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again.
- * (c) All were busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a searcher again,
- * for somebody may have relied on it. A woken worker counts as a searcher from before its wake-up on, so several submitters
- * wake one worker, not many.
+ * No wake-up is lost. Because of the two fences, either the submitter's step 3 sees the worker's announcement, or the
+ * worker's step 3 sees the task. (a) The submitter saw the worker parked: it wakes that worker or another. (b) The submitter
+ * saw a searcher: that searcher leaves later, by a change of the word with a full fence after it (K3, K10), and then looks
+ * again. (c) All workers were busy: each of them announces later, and then looks again. A worker that ends its sleep by
+ * itself is a searcher again, because another thread may have relied on it. A woken worker counts as a searcher from before
+ * its wake-up on, so several submitters wake one worker, not many.
  *
- * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit,
- * then changes event. Whatever the interleaving, the sleeper sees the bit cleared or event changed.
+ * The wake itself: the sleeper reads event, then its bit, and then sleeps while event is unchanged. The waker clears the bit
+ * and then changes event. In every interleaving, the sleeper sees the bit cleared or event changed.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the task is not seen, nor the bit
+ *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the worker misses the task, the submitter the bit
  *   K4  park_retract: CAS word                     relaxed  K5  split: a worker counts as awake and as parked
  *   K5  park_take: CAS word                        relaxed  K4  split: two wakers wake the same worker
- *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event for ever
+ *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event forever
  *   K8  park_send: event + 1                       release  K6  see K6; split: a wake overwritten by another
- *   K10 park_unscout: fence                        sc       the submitter's fence  the task published before is not seen, nobody woken
- *   K11 park_poll_announce: CAS word               relaxed  K5  split: two poll
+ *   K10 park_unscout: fence                        sc       the submitter's fence  the task published before is not seen, and nobody is woken
+ *   K11 park_poll_announce: CAS word               relaxed  K5  split: two workers poll
  *   K12 park_poll_announce: fence                  sc       the submitter's fence  see K3, for as long as it polls
  *   K13 park_poll: load event                      acquire  K8  as K6
  *   K14 park_poll_end: CAS word                    relaxed  K5  as K4
  *   K15 park_searcher: CAS word                    relaxed  K5  split: a bit or a searcher is lost
- *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event and does not know the moment; split: as K8
+ *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event with the old moment; split: as K8
  */
 #include "queue/park.h"
 
@@ -155,8 +155,8 @@ static void park_send(struct park *park, uint32_t worker) {
 }
 
 #define PARK_ANY UINT32_MAX
-/* Takes a parked worker of the word, or else its poller, as a searcher; UINT32_MAX when there is none. The lowest, so that the
- * same few workers stay warm; or only the one of that bit. */
+/* Makes a parked worker of the word, or else its poller, a searcher. UINT32_MAX: there is none. Takes the lowest one, so
+ * that the same few workers stay warm; `only`: takes none but the one of that bit. */
 static uint32_t park_take(struct park_word *own, uint32_t only) {
     uint64_t word = load_rlx(&own->word);
     for (;;) {

@@ -1,10 +1,11 @@
-/* queue.h: the room's door: what threads share without a lock, a protocol a file, and the typed memory in which it lies.
+/* queue.h: the room's door: what threads share without a lock, one protocol per file, and the typed memory in which it lies.
  *
- * lane.c: a thread's tasks of one group, and who may take them. claim.c: pieces of a lane that a worker took, and how the rest is
- * taken back. group.c: counting tasks and ending a wait. continuation.c: what starts when a group has finished. park.c: sleep
- * without a lost wake-up. store.c and segment.c: memory that keeps its type until the pool ends.
+ * lane.c: a thread's tasks of one group, and who may take them. claim.c: pieces of a lane that a worker took, and how the
+ * rest is taken back. group.c: counting tasks and ending a wait. continuation.c: what starts when a group has finished.
+ * park.c: sleep without a lost wake-up. store.c and segment.c: memory that keeps its type until the pool ends.
  *
- * What may not be touched: the protocols. Each file's head says who may write what, and pairs each ordered access with its partner;
+ * What may not be touched: the protocols. Each file's head says who may write what, and pairs each ordered access with its
+ * partner;
  * verify/ has a driver for each. Workers, pools and policies are unknown here: they are sched's. */
 #ifndef WEFT_QUEUE_H
 #define WEFT_QUEUE_H

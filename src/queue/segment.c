@@ -1,9 +1,9 @@
-/* segment.c: the pages for a pool's tasks. Free segments are in a pile, and the one freed last is taken first. So below a segment
- * without pages, none has any. */
+/* segment.c: the pages for a pool's tasks. Free segments are in a pile, and the one freed last is taken first. So below a
+ * segment without pages, none has any. */
 #include "queue/segment.h"
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
-/* A chunk's cells, behind them what is done. */
+/* A chunk's cells, and behind them its `done` bytes. */
 #define CHUNK_BYTES (CHUNK_CELL_BYTES + (size_t)SEGMENT_CHUNK * SEGMENT_CELLS)
 
 static bool segments_make(const struct pile *segments, void *items, uint32_t count) {
@@ -44,7 +44,7 @@ struct segment *segment_get(struct pile *segments) {
     return segment;
 }
 
-/* Two lists of segments, linked by older_next and sorted by index, as one. */
+/* Merges two lists of segments, linked by older_next and sorted by index. */
 static uint32_t list_merge(const struct pile *segments, uint32_t a, uint32_t b) {
     uint32_t first = PILE_NONE;
     uint32_t *link = &first;
@@ -59,9 +59,9 @@ static uint32_t list_merge(const struct pile *segments, uint32_t a, uint32_t b) 
     return first;
 }
 
-/* Takes the free segments that have pages, and perhaps one that has none: a list sorted by index. */
+/* Takes the free segments that have pages, and perhaps one without. Returns a list sorted by index. */
 static uint32_t segments_take_used(struct pile *segments) {
-    uint32_t sorted[PILE_INDEX_BITS + 1]; /* [i]: a list of 2^i, or none */
+    uint32_t sorted[PILE_INDEX_BITS + 1]; /* [i]: a list of 2^i segments, or none */
     for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) sorted[i] = PILE_NONE;
     struct segment *segment;
     while ((segment = pile_pop(segments)) != NULL) {
@@ -73,14 +73,14 @@ static uint32_t segments_take_used(struct pile *segments) {
             sorted[i] = PILE_NONE;
         }
         sorted[i] = list;
-        if (segment->purged) break; /* below it on the stack nothing was used since the last purge */
+        if (segment->purged) break; /* no segment below it on the stack was used since the last purge */
     }
     uint32_t all = PILE_NONE;
     for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) all = list_merge(segments, sorted[i], all);
     return all;
 }
 
-/* Neighbours go in one call: a call for each would cost more than all else that a pool does before it is idle. */
+/* Purges neighbours in one call: a call for each would cost more than everything else a pool does before it is idle. */
 static void list_purge(const struct pile *segments, uint32_t list) {
     struct cell *begin = NULL;
     struct cell *end = NULL;

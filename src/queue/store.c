@@ -5,7 +5,7 @@
  * bits of changes would have to pass during one pop).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   S1  pile_pop: load free_top   acquire  S2  the link below the top, and the last use of the item, are not seen
+ *   S1  pile_pop: load free_top   acquire  S2  the link below the top and the item's last use are not seen
  *   S2  pile_put: CAS free_top    release  S1  see S1; split: an item is lost
  *   S3  pile_pop: CAS free_top    relaxed  S2  split: two owners
  *   S4  pile_make: store chunk    release  S5  an item is read before it is made
@@ -87,7 +87,7 @@ void pile_put(struct pile *pile, void *item) {
     } while (!cas_rel(S2, &pile->free_top, &top, fresh));
 }
 
-/* Whoever pops the next item reads its link first, and would wait for its line, which others have had last. */
+/* Prefetches the next item. Its next user reads its link first, and would wait for the line, last used by another thread. */
 static void pile_foresee(const struct pile *pile, uint32_t index) {
     if (index == PILE_NONE || pile->head_bytes == 0) return;
     const char *item = pile_at(pile, index);
