@@ -307,7 +307,8 @@ static uint64_t run_at(uint64_t starts, uint64_t dirty, const struct want *want)
     return bits_of_run(want->count) << mode_random_bit(&row, kept != 0 ? kept : starts);
 }
 
-/* The adjacent free slots from the lowest start on; in secure mode all free slots of the segment. */
+/* The adjacent free slots from the lowest start on; in secure mode all free slots of the segment. Where starts are aligned, free
+ * slots before the first one are left out, so `beside` does not count them. */
 static uint64_t row_at(uint64_t starts, uint64_t free, const struct want *want) {
     return want->guards != 0 ? free : free & ~(free + (starts & -starts));
 }

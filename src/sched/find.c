@@ -47,7 +47,7 @@ static struct lane_want want_from(struct weft_worker *seat, const struct lane *l
         return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
     }
     left_forget(&seat->taken_left);                   /* others' claims are not counted meanwhile */
-    uint64_t fair = lane_backlog(lane) / workers + 1; /* at the cost of a read: the head is at hand */
+    uint64_t fair = lane_backlog(lane) / workers + 1; /* cheap: the caller has just read the head */
     return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
 
