@@ -1,6 +1,4 @@
 /* config.c: configurations and texts. */
-/* config.c: configurations and texts. */
-/* config.c: configurations and texts. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

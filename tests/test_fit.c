@@ -354,6 +354,27 @@ static void test_what_follows(void **state) {
     end_pool(pool);
 }
 
+/* The only worker's task lasts until others have run: a resting worker sees that there are more CPUs. */
+static void test_long_task(void **state) {
+    enum { TASKS = 20 };
+    (void)state;
+    atomic_uint counter = 0;
+    weft_group group = WEFT_GROUP_INIT;
+    gate g;
+    weft_pool *pool = pool_of(2, 2);
+    pthread_t thread = load_begin(pool);
+    atomic_store(&cpus, 1);
+    until_there_are(pool, 1);
+    load_end(thread);
+    gate_occupy(&g, pool, &group);
+    atomic_store(&cpus, 2);
+    for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
+    while (atomic_load(&counter) < TASKS) nap();
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
 /* No thread can be started: it goes on with those that it has. */
 static void test_no_threads(void **state) {
     (void)state;
@@ -627,6 +648,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_thousand_changes),
         cmocka_unit_test(test_what_follows),
         cmocka_unit_test(test_shares_follow),
+        cmocka_unit_test(test_long_task),
         cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_one_worker_is_pinned),

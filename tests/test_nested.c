@@ -241,6 +241,79 @@ static void test_guest_asleep(void **state) {
     end_pool(pool);
 }
 
+/* The same thread, asleep in another pool: in the pool whose task it runs, it is in a blocking section. */
+typedef struct stranger {
+    weft_pool *pool, *other;
+    weft_group *awaited; /* of the other pool */
+} stranger;
+
+static int stranger_waits(void *payload, weft_worker *self) {
+    const stranger *s = payload;
+    (void)self;
+    return weft_group_wait_until(s->other, s->awaited, WEFT_HELP_NONE, 0);
+}
+static void *stranger_runs(void *argument) {
+    weft_group group = WEFT_GROUP_INIT;
+    stranger *s = argument;
+    REQUIRE(weft_run(s->pool, &group, stranger_waits, s) == WEFT_OK);
+    REQUIRE(weft_group_wait(s->pool, &group) == WEFT_OK);
+    return NULL;
+}
+
+static void test_guest_asleep_elsewhere(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1), *other = make_pool(1);
+    weft_group awaited = WEFT_GROUP_INIT;
+    stranger outside = {pool, other, &awaited};
+    gate g;
+    pthread_t thread;
+    gate_occupy(&g, other, &awaited);
+    assert_int_equal(pthread_create(&thread, NULL, stranger_runs, &outside), 0);
+    while (load_rlx(&pool->blocked) == 0) nap();
+    assert_int_equal(load_rlx(&pool->blocked), 1);
+    gate_open(&g);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(load_rlx(&pool->blocked), 0);
+    assert_int_equal(load_rlx(&other->blocked), 0);
+    end_pool(other);
+    end_pool(pool);
+}
+
+/* A spare goes when the section that it stood in for has ended, though there is more to do. */
+enum { AFTER_TASKS = 500, TOGETHER = 33 }; /* it may have taken one claim by then */
+static atomic_int running;
+static atomic_uint beside;
+static atomic_bool is_over;
+
+static int after_task(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    if (atomic_fetch_add(&running, 1) > 0 && atomic_load(&is_over)) atomic_fetch_add(&beside, 1);
+    nap();
+    atomic_fetch_sub(&running, 1);
+    return 0;
+}
+static int section_then_work(void *payload, weft_worker *self) {
+    (void)payload;
+    REQUIRE(weft_block_begin(self) == WEFT_OK);
+    while (atomic_load(&running) == 0) nap(); /* the spare has come */
+    REQUIRE(weft_block_end(self) == WEFT_OK);
+    atomic_store(&is_over, true);
+    return after_task(NULL, self);
+}
+
+static void test_spare_goes(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    assert_int_equal(weft_submit(pool, NULL, section_then_work, NULL, 0), WEFT_OK);
+    for (int i = 0; i < AFTER_TASKS; i++) assert_int_equal(weft_submit(pool, NULL, after_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+    assert_true(atomic_load(&beside) <= TOGETHER);
+    end_pool(pool);
+}
+
 /* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted, and looks at
  * records. */
 #define DEEP 2000
@@ -287,7 +360,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nested_without_help), cmocka_unit_test(test_nested_on_workers),
         cmocka_unit_test(test_nested_in_order),     cmocka_unit_test(test_ordered_beside_gate),
-        cmocka_unit_test(test_guest_asleep),        cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_guest_asleep),        cmocka_unit_test(test_guest_asleep_elsewhere),
+        cmocka_unit_test(test_spare_goes),          cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

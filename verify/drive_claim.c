@@ -58,6 +58,31 @@ static void run_claim(uint32_t round, uint32_t blocks, bool is_loose) {
     piece_done(&piece);
 }
 
+/* The same, and the first task begins the second one itself, unless a thief has taken it. */
+static void run_nested(uint32_t round, bool offers, bool is_loose) {
+    struct piece piece = {&world.segment[round], 1, 1 + tasks_of(round), 1};
+    struct piece inner;
+    for (uint32_t slot = 1; slot <= tasks_of(round); slot++) {
+        plain_write(&world.payload[round][slot], sizeof(uint32_t));
+        world.payload[round][slot] = slot;
+    }
+    claim_open(&world.claim, &piece, 2, is_loose);
+    run_slot(piece.segment, 1);
+    offers = offers && claim_offer(&world.claim);
+    if (claim_take_next(&world.claim, &inner)) {
+        EXPECT(inner.begin == 2 && inner.end == 3);
+        run_slot(inner.segment, inner.begin);
+        piece_done(&inner);
+    }
+    if (offers) claim_unoffer(&world.claim);
+    for (uint32_t slot; (slot = load_rlx(&world.claim.started)) < piece.end;) {
+        if (!claim_start(&world.claim, &piece, slot, slot + 1)) break;
+        run_slot(piece.segment, slot);
+    }
+    claim_close(&world.claim, &piece);
+    piece_done(&piece);
+}
+
 static void runner(void) {
     for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 0, false);
 }
@@ -66,6 +91,12 @@ static void runner_that_blocks(void) {
 }
 static void runner_loose(void) {
     for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round, true);
+}
+static void runner_nested(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) run_nested(round, round == 0, false);
+}
+static void runner_nested_loose(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) run_nested(round, false, true);
 }
 static void runner_once(void) { run_claim(0, 0, false); }
 static void runner_once_loose(void) { run_claim(0, 0, true); }
@@ -136,5 +167,9 @@ EXPLORE_DRIVER(claim_loose, .about = "the rest of a loose claim, by one change, 
                .setup = claim_setup, .threads = {runner_loose, thief_of_offers, thief}, .check = all_run);
 EXPLORE_DRIVER(claim_loose_short, .about = "one loose claim, one thief, for depth first", .setup = claim_setup,
                .threads = {runner_once_loose, thief_of_offers}, .check = first_run);
+EXPLORE_DRIVER(claim_nested, .about = "a task begins the next one of its claim, and thieves want it", .setup = claim_setup,
+               .threads = {runner_nested, thief, thief_of_offers}, .check = all_run);
+EXPLORE_DRIVER(claim_nested_loose, .about = "the same, a loose claim", .setup = claim_setup,
+               .threads = {runner_nested_loose, thief, thief_of_offers}, .check = all_run);
 EXPLORE_DRIVER(claim_short, .about = "one claim, one thief, for depth first", .setup = claim_setup,
                .threads = {runner_once, thief}, .check = first_run);

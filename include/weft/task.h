@@ -41,15 +41,17 @@ typedef struct weft_group {
 #define WEFT_GROUP_URGENT 2u
 /** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
  * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits
- * for the group runs its tasks in addition to that number. A task inside weft_block_begin does not count. */
+ * for the group runs its tasks in addition to that number. A task inside weft_block_begin does not count;
+ * after weft_block_end it goes on, even beside as many others. */
 #define WEFT_GROUP_BACKGROUND 4u
 /** If a worker would start one of its tasks after the deadline (weft_group_deadline), it cancels the group instead, as
  * weft_group_cancel does. */
 #define WEFT_GROUP_DROP_LATE 8u
 
 /**
- * Queues a task with a copy of its payload. What the caller wrote before is visible to the task. A submitter's tasks of
- * one group start in order. If a task makes the first submission to a group, that group lies below the task's own group
+ * Queues a task with a copy of its payload. What the caller wrote before is visible to the task. Threads take a
+ * submitter's tasks of one group in order; where one takes several tiny ones, another may begin the later of these first.
+ * In a pool with WEFT_POOL_ORDERED they start in order. If a task makes the first submission to a group, that group lies below the task's own group
  * until the latter ends: a thread that waits for the upper group also runs tasks of the lower one. Does not block,
  * unless the queue is bounded with WEFT_FULL_BLOCK. Allocates only when the queue has to grow or size is over
  * WEFT_INLINE_MAX.
@@ -243,9 +245,10 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
 WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
 /**
- * Runs one task of the group that this thread has submitted and no thread has begun. It is meant for a thread that waits
- * for something other than the group's end, such as a flag that one task sets. It does not run tasks that other threads
- * have submitted, and does not end the group: weft_group_wait does. Hold no lock that the group's tasks take.
+ * Runs one task of the group that no thread has begun: one that this thread has submitted, or one that it has taken
+ * together with the task that it runs now. It is meant for a thread that waits for something other than the group's end,
+ * such as a flag that one task sets. It does not look for tasks that other threads have submitted, and does not end the
+ * group: weft_group_wait does. Hold no lock that the group's tasks take.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @return 1: one task has run; 0: no task has run, because there is none, the pool is ordered, or it has

@@ -1,10 +1,4 @@
 /* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
-/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 

@@ -1,10 +1,4 @@
 /* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
-/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
 #ifndef WEFT_FORK_H
 #define WEFT_FORK_H
 

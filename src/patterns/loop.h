@@ -1,10 +1,4 @@
 /* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
-/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 

@@ -1,10 +1,4 @@
 /* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
-/* state.h: the state that forked calls and loops keep for each seat. Only this room reads it. */
 #ifndef WEFT_PATTERNS_STATE_H
 #define WEFT_PATTERNS_STATE_H
 

@@ -1,6 +1,4 @@
 /* tiles.c: loops over two dimensions, as loops over their tiles. */
-/* tiles.c: loops over two dimensions, as loops over their tiles. */
-/* tiles.c: loops over two dimensions, as loops over their tiles. */
 #include "patterns/cost.h"
 #include "patterns/loop.h"
 

@@ -26,6 +26,8 @@ INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin
     os_fence_light(C1);
     return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin, next);
 }
+/* Runner, inside a task of the claim: begins the next one before that task has ended. true: *piece is this one task. */
+bool claim_take_next(struct claim *claim, struct piece *piece);
 /* Runner, after its last task: closes the claim; piece->end is the end of the tasks that it kept. */
 void claim_close(struct claim *claim, struct piece *piece);
 /* Runner, about to block inside a task: the rest may be taken without a fence. False: nothing to offer. */
@@ -33,7 +35,10 @@ bool claim_offer(struct claim *claim);
 /* Runner, back again: ends the offer. */
 void claim_unoffer(struct claim *claim);
 
-/* Any other thread: might there be a rest to take? A glance. */
+/* Runner: is a claim of its open? */
+INLINE bool claim_is_open(const struct claim *claim) { return (load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED; }
+
+/* Any thread: might there be a rest to take? A glance. */
 bool claim_has_rest(const struct claim *claim);
 /* Any other thread: may the rest be taken at once? A glance. */
 INLINE bool claim_is_offered(const struct claim *claim) {

@@ -1,8 +1,4 @@
 /* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
-/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
-/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
-/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
-/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
 #ifndef WEFT_CONTINUATION_H
 #define WEFT_CONTINUATION_H
 
@@ -45,8 +41,7 @@ struct continuation *continuation_take(struct groups *groups, struct record *rec
 /* A sleeping wait inside a task, without a deadline: until it returns, no group of the frames around it can finish. */
 struct continuation_wait {
     struct continuation_wait *next; /* the next wait for the same group */
-    struct record *record;          /* of the group waited for; `id`: of that group */
-    uint64_t id;
+    struct record *record;          /* of the group waited for */
     struct frame *frame;
     bool insists;     /* the other waits of a circle must give way */
     uint32_t circles; /* groups->circles when the wait began: it sleeps only while they are equal */

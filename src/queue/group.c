@@ -106,17 +106,13 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t counters) 
     return pile_init(&groups->records, &shape);
 }
 
-/* A record's ids only rise. A boost that comes while the group ends may stay counted until the record has served the
- * next. */
+/* The caller has entered the record, or begins it: so the group does not end meanwhile. */
 void record_boost(struct groups *groups, struct record *record, uint64_t id) {
-    uint64_t was = load_rlx(&record->urgent);
-    do {
-        if (was >= id) return;
-    } while (!cas_rlx(G23, &record->urgent, &was, id));
-    if (was == 0) add_rlx(&groups->urgent, 1);
+    uint64_t was = 0;
+    if (load_rlx(&record->urgent) == 0 && cas_rlx(G23, &record->urgent, &was, id)) add_rlx(&groups->urgent, 1);
 }
 
-/* The record serves no group any more. No greater id is known yet, so no thread changes an `urgent` that is set. */
+/* The record serves no group any more. No thread is in it, so none changes `urgent`. */
 static void record_unuse(struct groups *groups, struct record *record) {
     store_rlx(&record->id, 0);
     if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, UINT32_MAX);

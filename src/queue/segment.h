@@ -1,7 +1,4 @@
 /* segment.h: the pages for a pool's tasks, and their headers. Layer 2. queue/lane.h defines their contents. */
-/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. queue/lane.h defines their contents. */
-/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. queue/lane.h defines their contents. */
-/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. queue/lane.h defines their contents. */
 #ifndef WEFT_SEGMENT_H
 #define WEFT_SEGMENT_H
 

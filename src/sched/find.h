@@ -39,6 +39,15 @@ void find_pause(const struct weft_worker *seat, uint32_t *turn);
  * keep the CPU for its whole time slice, for milliseconds, and the loop is over sooner. */
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn);
 
+/* Claims a task of an urgent group: one only, if the seat has an open claim. false: there is none. */
+bool find_urgent(struct weft_worker *seat, struct find *find);
+
+/* Begins the next task of the claim that the seat's thread runs now, if `filter` accepts its group (NULL: any). */
+INLINE bool find_help_rest(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
+    if (LIKELY(!claim_has_rest(&seat->claim))) return false;
+    seat->help_from = CLAIM_LANE;
+    return (filter == NULL || filter(context, seat->claim_group)) && claim_take_next(&seat->claim, piece);
+}
 /* Claims one task that `filter` accepts (NULL: any) for a wait that helps; *piece is then for worker_run_help. */
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
 /* The same, but only from lanes bound to the record's group, of seats with counters of their own. */

@@ -4,6 +4,10 @@
  * many as the cgroup's quota. Both change while it runs. So every half second a worker checks them between two tasks; sleeping
  * workers need not know. The pool has seats for as many workers as the machine has CPUs; the first `workers` of these run.
  *
+ * A worker whose task takes long does not look. So while workers are awake, the first resting one wakes up and looks in their place.
+ * It sleeps without an end once none is awake; the next look of a worker makes it watch again. A pool without a resting thread looks
+ * when a task has ended.
+ *
  * More: resting threads continue, others are started. Fewer: a worker whose seat is beyond the number finishes its task and then
  * rests on its seat's event, like a spare that is not needed. The tasks that it has submitted are in its lanes, where others find
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
@@ -19,9 +23,10 @@
  * and destroy takes and releases the lock before it joins the threads.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   U1  set_workers: fence  sc  D10, P14  a worker that is to run again rests on the new event; a spare does not come
+ *   U1  set_workers: fence  sc  U4, P14  a worker that is to run again rests on the new event; a spare does not come
  *   U2  fit_keep_off: store kept_off     release  U3  the CPU counts as given back while the thread still lacks it
  *   U3  cpus_of: load kept_off           acquire  U2  see U2
+ *   U4  fit_rest: load event             acquire  P14, U1  a spare, or a worker, reads the new event but not its change, and sleeps
  */
 #include "sched/fit.h"
 
@@ -187,6 +192,8 @@ static bool put_off(weft_pool *pool) {
 
 NOINLINE void fit_look_slow(weft_pool *pool) {
     if (!put_off(pool)) return;
+    uint32_t workers = load_rlx(&pool->workers);
+    if (workers < pool->workers_max) event_raise(&pool->park.slots[workers].event); /* to watch */
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
     uint32_t workers_have = cpus_of_workers(pool);
     if (workers_have == 0) return;
@@ -198,6 +205,35 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     fit_times(pool);
     set_workers(pool, wanted, BY_LOOK);
 }
+
+/* ---- resting ------------------------------------------------------------------------------------------------------ */
+
+/* Until when a resting thread sleeps (ns); 0: no end. */
+static uint64_t watch_until(const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    bool watches =
+        load_rlx(&pool->fit_due) != UINT64_MAX && seat->index == load_rlx(&pool->workers) && workers_awake(pool) > 0;
+    return watches ? os_now_ns() + FIT_NS : 0;
+}
+
+NOINLINE bool fit_spare_is_wanted(const struct weft_worker *seat) {
+    uint32_t first = seat->pool->workers_max;
+    return seat->index >= first && seat->index - first < pool_spares_wanted(seat->pool);
+}
+/* The first surplus worker also counts the CPUs, for workers whose tasks take long. If none is awake, it leaves that to the next one
+ * that is, which then finds it overdue and starts the watch anew. */
+void fit_rest(struct weft_worker *seat) {
+    os_word *event = &seat->pool->park.slots[seat->index].event;
+    for (;;) {
+        uint32_t seen = load_acq(U4, event);
+        if (fit_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;
+        uint64_t until_ns = watch_until(seat);
+        os_wait(event, seen, until_ns);
+        if (until_ns != 0 && os_now_ns() >= until_ns && watch_until(seat) != 0) fit_look(seat->pool);
+    }
+}
+
+/* ---- by hand ------------------------------------------------------------------------------------------------------ */
 
 /* A worker looks before its next task. */
 static int follow_again(weft_pool *pool) {

@@ -29,9 +29,17 @@ INLINE void fit_look(weft_pool *pool) {
  * CPU after it, and with OS_NO_CPU once the CPU is back. The CPU still counts among those that the thread may use. */
 #define FIT_UNSURE (OS_NO_CPU - 1)
 void fit_keep_off(struct weft_worker *seat, uint32_t cpu);
-/* Is it the seat of a worker that must rest, because fewer workers are to run? */
+/* Is it the seat of a worker that must rest, because fewer workers are to run? A spare is none. */
 INLINE bool fit_is_over(const struct weft_worker *seat) {
     return UNLIKELY(seat->index >= load_rlx(&seat->pool->workers)) && seat->index < seat->pool->workers_max;
 }
+
+/* Is the seat's thread to run tasks, as one of the workers that are to run, or as a spare that stands in for a blocked one? */
+bool fit_spare_is_wanted(const struct weft_worker *seat);
+INLINE bool fit_is_wanted(const struct weft_worker *seat) {
+    return LIKELY(seat->index < load_rlx(&seat->pool->workers)) || fit_spare_is_wanted(seat);
+}
+/* Its thread sleeps until it is wanted, or the pool ends. */
+void fit_rest(struct weft_worker *seat);
 
 #endif

@@ -27,8 +27,11 @@
  * was missed; if that deadline was replaced meanwhile, the wait checks the last one. WEFT_GROUP_DROP_LATE cancels the group when a
  * task would start late, and then the group is late for good.
  *
- * A group of any priority becomes urgent when its record's `urgent` is set to its id (G23). A record's ids only rise, so setting
- * it too late changes nothing.
+ * A group of any priority becomes urgent when its record's `urgent` is set to its id (G23). The thread that sets it has entered
+ * the record, so the group cannot end meanwhile.
+ *
+ * A worker looks for urgent tasks before each claim. In a claim of several tasks, it also looks after each of them, and runs the
+ * urgent ones first; then others may take the claim's rest (worker.c, run_urgent).
  *
  * While a background task runs, no other thread helps with its loops and forked calls: they would fill the workers that are kept
  * free of background tasks.

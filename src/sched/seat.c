@@ -7,7 +7,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
- *   P14 send_spares: fence             sc       P15, D10, T17, U1 a section opens while the last worker falls asleep in a
+ *   P14 send_spares: fence             sc       P15, U4, T17, U1 a section opens while the last worker falls asleep in a
  *                                                        join: no spare comes; or a wait in a section sleeps on
  *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it should help
  *   T15 rest_offer: fence                sc       K3  no worker is woken for the offered tasks
@@ -24,6 +24,7 @@ struct seating {
     uint64_t pool_id;
     weft_pool *pool;
     struct weft_worker *seat;
+    bool blocks;              /* the thread sleeps in another pool, in a section of this one (pool_wait) */
     uint32_t count, sweep_at; /* in the list's first item: the number of items; the number at which to sweep */
 };
 #define SEATINGS_MIN 8u
@@ -219,6 +220,7 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
                                 pool->id,
                                 pool,
                                 seat,
+                                false,
                                 first == NULL ? 1 : first->count + 1,
                                 first == NULL ? SEATINGS_MIN : first->sweep_at};
     self->seatings = seating;
@@ -383,11 +385,35 @@ int weft_block_end(weft_worker *self) {
     return WEFT_OK;
 }
 
+/* Is the seat's thread in a task of that pool? The pool may have ended; if it is, it has not. */
+static bool seating_is_inside(const struct seating *seating) {
+    os_lock(&registry.lock);
+    bool is_inside = registry_has(seating->pool, seating->pool_id) && seating->seat->frame != NULL;
+    os_unlock(&registry.lock);
+    return is_inside;
+}
+
+/* The same sections in the pools where the thread is a guest. */
+static void guests_block(const os_self *self, const weft_pool *pool) {
+    for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
+        if (seating->pool_id == pool->id) continue;
+        seating->blocks = seating_is_inside(seating) && weft_block_begin(seating->seat) != WEFT_EINVAL;
+    }
+}
+static void guests_unblock(const os_self *self) {
+    for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
+        if (seating->blocks) weft_block_end(seating->seat);
+        seating->blocks = false;
+    }
+}
+
 void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns) {
     const os_self *self = os_self_get();
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
     bool blocks = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
+    guests_block(self, pool);
     os_wait(word, value, deadline_ns);
+    guests_unblock(self);
     if (blocks) weft_block_end(own);
 }
 

@@ -70,6 +70,7 @@ static bool wait_is_plain(const struct wait *wait) {
     return wait->help == WEFT_HELP_BELOW && group_is_alone(wait->record) && record_is_apart(wait->record);
 }
 static bool wait_find_any(const struct wait *wait, struct piece *piece) {
+    if (find_help_rest(wait->seat, wait_accepts, wait, piece)) return true;
     if (wait_is_plain(wait)) return find_help_record(wait->seat, wait->record, wait_accepts, wait, piece);
     return find_help(wait->seat, wait_accepts, wait, piece);
 }
@@ -159,10 +160,8 @@ static void wait_sleep(struct wait *wait) {
 /* The same, but returns false if this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
     struct groups *groups = &wait->seat->pool->groups;
-    struct continuation_wait mine = {.record = wait->record,
-                                     .id = wait->id,
-                                     .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL,
-                                     .insists = wait->must_end};
+    struct continuation_wait mine = {
+        .record = wait->record, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL, .insists = wait->must_end};
     bool is_circle = mine.frame != NULL && !continuation_wait_begin(groups, &mine);
     if (is_circle && !mine.insists) return false;
     wait->circles = mine.frame != NULL ? mine.circles : load_rlx(&groups->circles);
@@ -316,6 +315,14 @@ static bool wait_run_own(struct wait *wait) {
     return ran > 0;
 }
 
+/* Runs one task of the group: the next one of the claim that this thread runs now, or one that it has submitted. */
+static bool wait_run_one(struct wait *wait) {
+    struct piece piece;
+    if (!find_help_rest(wait->seat, priority_is_record, &wait->record->item.index, &piece)) return wait_run_own(wait);
+    worker_run_help(wait->seat, &piece);
+    return true;
+}
+
 /* Runs tasks and sleeps until the group has ended (WEFT_OK), the deadline has passed, no thread is left to run the group's tasks
  * (WEFT_EAGAIN) or a sleep would never end (WEFT_EDEADLK). */
 static int wait_loop(struct wait *wait) {
@@ -422,7 +429,7 @@ static int wait_seated(struct wait *wait) {
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
-    int result = wait->is_one ? wait_run_own(wait) : wait_loop(wait);
+    int result = wait->is_one ? wait_run_one(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
     wait_leave(wait);

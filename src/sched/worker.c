@@ -29,7 +29,6 @@
  *   D4  run_many: fence                     sc       K3   a worker parks without seeing the open claim, and no worker watches it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, reads the new event but not its change, and sleeps
  *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
  *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though no thread is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
@@ -224,34 +223,56 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
     count_up(&seat->tasks_run, ran);
 }
 
-/* Runs a piece of several tasks as a claim open to thieves: a loose claim if the tasks are not tiny. */
-static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
+static void run_claimed(struct weft_worker *seat, const struct piece *piece) {
+    count_one(&seat->claims_made[seat->taken_from]);
+    worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+    piece_done(piece);
+}
+
+/* Between two tasks of an open claim: runs the tasks of urgent groups. Meanwhile other threads may take the claim's rest. */
+static NOINLINE void run_urgent(struct weft_worker *seat) {
+    struct find find;
+    bool offers = rest_offer(seat);
+    while (find_urgent(seat, &find)) run_claimed(seat, &find.piece);
+    if (offers) rest_keep(seat);
+}
+
+/* Runs a piece of several tasks as a claim open to thieves: a loose claim if the tasks are not tiny. Returns whether no other tasks
+ * came in between. */
+static bool run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
     struct cell *cells = piece->segment->cells;
     uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
+    bool is_alone = true;
+    seat->claim_group = meta_record(cells[slot].meta);
     claim_open(&seat->claim, piece, slot + stride, !is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
     do {
         ran += run_cell(seat, &cells[slot], cells[slot].meta);
-        slot += stride;
+        if (priority_has_urgent(seat->pool)) {
+            run_urgent(seat);
+            is_alone = false;
+        }
+        slot = load_rlx(&seat->claim.started); /* a task may have begun later ones itself */
     } while (slot < piece->end && claim_start(&seat->claim, piece, slot, slot + stride));
     claim_close(&seat->claim, piece);
     count_up(&seat->tasks_run, ran);
     piece_done(piece);
+    return is_alone;
 }
 
 static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
     bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
     uint64_t before = load_rlx(&seat->tasks_run);
     uint64_t start = is_timed ? os_ticks() : 0;
-    count_one(&seat->claims_made[seat->taken_from]);
     if (tasks == 1) {
-        worker_run_cell(seat, &piece->segment->cells[piece->begin]);
-        piece_done(piece);
+        run_claimed(seat, piece);
     } else {
-        run_many(seat, piece, (lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny)) != 0);
+        bool is_tiny = (lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny)) != 0;
+        count_one(&seat->claims_made[seat->taken_from]);
+        is_timed &= run_many(seat, piece, is_tiny);
     }
     if (is_timed) predict_timed(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
@@ -562,20 +583,6 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     return was_woken;
 }
 
-static bool spare_is_wanted(const struct weft_worker *seat) {
-    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
-}
-
-/* A spare that is not needed sleeps until a blocking section begins; a surplus worker sleeps until more workers are to run. */
-static void rest(struct weft_worker *seat) {
-    os_word *event = &seat->pool->park.slots[seat->index].event;
-    for (;;) {
-        uint32_t seen = load_acq(D10, event);
-        if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
-        os_wait(event, seen, 0);
-    }
-}
-
 /* Not timed: the time of a background task says nothing about other tasks. */
 static void run_background(struct weft_worker *seat, struct piece *piece) {
     priority_begin(seat);
@@ -603,8 +610,9 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
         run_claim(seat, find.lane, &find.piece, find.tasks);
 }
 
-/* Fewer workers are to run: this one rests until more are to run or the pool ends. */
+/* This thread is not wanted: it rests until it is, or the pool ends. */
 static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
+    uint32_t counts = seat->index < seat->pool->workers_max ? 1 : 0; /* `awake` counts no spares */
     worker_flush(seat);
     lanes_hide(seat);
     store_rlx(&seat->running, 0);
@@ -612,11 +620,11 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
         leave_searcher(seat, NULL);
     else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
-    add_rlx(&seat->pool->awake, UINT32_MAX);
+    add_rlx(&seat->pool->awake, -counts);
     fence_sc(D12);
     if (!pool_call_spares(seat->pool)) worker_wake_stranded(seat->pool);
-    rest(seat);
-    add_rlx(&seat->pool->awake, 1);
+    fit_rest(seat);
+    add_rlx(&seat->pool->awake, counts);
 }
 
 static void worker_loop(struct weft_worker *seat) {
@@ -626,7 +634,7 @@ static void worker_loop(struct weft_worker *seat) {
     unsigned force = 0;    /* FORCE_*: it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
-        if (fit_is_over(seat)) {
+        if (!fit_is_wanted(seat)) {
             worker_rest(seat, is_searcher);
             is_searcher = false;
             force = 0;
@@ -642,12 +650,7 @@ static void worker_loop(struct weft_worker *seat) {
         worker_flush(seat);
         lanes_hide(seat);
         store_rlx(&seat->running, 0);
-        if (UNLIKELY(!spare_is_wanted(seat))) {
-            if (is_searcher) leave_searcher(seat, NULL);
-            is_searcher = false;
-            force = 0;
-            rest(seat);
-        } else if (is_searcher || !linger(seat)) {
+        if (is_searcher || !linger(seat)) {
             if (!is_searcher) is_searcher = may_spin = park_searcher(&pool->park, seat->index);
             enum searching came_upon = may_spin ? searcher_spin(seat) : SEARCHER_NOTHING;
             if (came_upon == SEARCHER_CONTINUATION_BACK) force |= FORCE_SOURCES;

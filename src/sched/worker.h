@@ -64,6 +64,7 @@ struct weft_worker {
     struct lane *taken;       /* the lane that it last claimed from, or NULL */
     struct lane_left taken_left;  /* how that claim left the lane's head */
     uint32_t taken_seat;          /* index of that lane's seat */
+    uint32_t claim_group;         /* of its open claim's tasks: the index of their group's record */
     uint32_t claims;              /* claims made; one in TIMED_EVERY is timed */
     enum claim_source taken_from; /* source of its last claim */
     enum claim_source help_from;  /* source of the last task that it helped with */
