@@ -5,7 +5,7 @@
  *   P3  pool_await_start: load has_begun  acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   destroy misses a submission from outside that saw the pool open
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it must end; T28: as P11
- *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean function, or to the right one with a wrong
+ *   P8  pool_end: or extras            release  D17  a payload goes to the wrong clean function, or to the right one with a wrong
  *                                                   context
  *   P10 pool_await_leavers: load guest_calls  acquire  T26 what a guest's loop has submitted does not run
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory is freed under a submitter
@@ -358,7 +358,7 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
         plain_write(&pool->abort_clean, sizeof pool->abort_clean);
         pool->abort_clean.fn = clean;
         pool->abort_clean.context = context;
-        store_rel(P8, &pool->aborted, 1);
+        or_rel(P8, &pool->extras, EXTRA_ABORTED);
     }
     pool_drain(pool);
     pool_stop(pool);

@@ -358,7 +358,7 @@ INLINE bool node_run(weft_graph *graph, const struct node *node, weft_worker *se
 /* If there is trouble: decides whether the node runs, and runs it. */
 static NOINLINE void node_visit_slow(weft_graph *graph, const struct node *node, uint32_t was_pending, weft_worker *self) {
     bool is_cancelled = (load_rlx(&graph->trouble) & TROUBLE_LOOK) != 0 && weft_worker_cancelled(self);
-    if (is_cancelled || load_rlx(&self->pool->aborted)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
+    if (is_cancelled || pool_is_aborted(self->pool)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
     if ((was_pending & SKIP) != 0)
         skip_successors(graph, node);
     else if ((load_rlx(&graph->trouble) & TROUBLE_CANCELLED) == 0)
@@ -366,7 +366,7 @@ static NOINLINE void node_visit_slow(weft_graph *graph, const struct node *node,
 }
 
 INLINE void node_visit(weft_graph *graph, struct node *node, weft_worker *self) {
-    if (UNLIKELY(load_rlx(&graph->trouble) || load_rlx(&self->pool->aborted))) {
+    if (UNLIKELY(load_rlx(&graph->trouble) || pool_is_aborted(self->pool))) {
         uint32_t was_pending = load_rlx(&node->pending);
         store_rlx(&node->pending, node->needed);
         node_visit_slow(graph, node, was_pending, self);

@@ -46,7 +46,9 @@ bool find_urgent(struct weft_worker *seat, struct find *find);
 INLINE bool find_help_rest(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
     if (LIKELY(!claim_has_rest(&seat->claim))) return false;
     seat->help_from = CLAIM_LANE;
-    return (filter == NULL || filter(context, seat->claim_group)) && claim_take_next(&seat->claim, piece);
+    bool takes = (filter == NULL || filter(context, seat->claim_group)) && claim_take_next(&seat->claim, piece);
+    seat->took_ahead |= takes;
+    return takes;
 }
 /* Claims one task that `filter` accepts (NULL: any) for a wait that helps; *piece is then for worker_run_help. */
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);

@@ -293,7 +293,7 @@ static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
-        bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* then tasks are dropped, not run here */
+        bool is_unbound = seat->hands_over || pool_is_aborted(pool); /* then tasks are dropped, not run here */
         if (add_rlx(&pool->queued, 1) < pool->config.queue_max || is_unbound) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);

@@ -35,7 +35,7 @@
  *   D14 worker_tell_owner: fence            sc       T17  a wait sleeps on, though the task that it may run is next
  *   D15 leave_searcher: looks again         -        K10  no worker sees a task published while there was a searcher
  *   D16 park: looks again                   -        K3   no worker sees a task published while this one was busy
- *   D17 payload_clean: load aborted         acquire  P8   see P8
+ *   D17 payload_clean: load extras          acquire  P8   see P8
  *   D20 bias_ends: load biased              acquire  D1   a task published before another's heavy fence is not seen: lost wake-up. That fence may
  *                                                    have come to this thread before it came to the submitter's
  *   D22 bias_end: load biased               acquire  D1   see D20
@@ -154,7 +154,7 @@ static size_t cell_size(const struct cell *cell, uint64_t meta) {
 static void payload_clean(const weft_pool *pool, void *payload, size_t size) {
     weft_clean_fn clean = pool->config.clean;
     void *context = pool->config.context;
-    if (load_acq(D17, &pool->aborted)) {
+    if ((load_acq(D17, &pool->extras) & EXTRA_ABORTED) != 0) {
         plain_read(&pool->abort_clean, sizeof pool->abort_clean);
         clean = pool->abort_clean.fn;
         context = pool->abort_clean.context;
@@ -168,7 +168,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
         (void)cell->fn(payload, NULL);
     else if (meta_kind(meta) != CELL_PLAIN)
         payload_clean(seat->pool, payload, payload == NULL ? 0 : cell_size(cell, meta));
-    if (load_rlx(&seat->pool->aborted)) record_fail(seat->frame->record, META_SEQUENCE_MAX, WEFT_ECANCELED);
+    if (pool_is_aborted(seat->pool)) record_fail(seat->frame->record, META_SEQUENCE_MAX, WEFT_ECANCELED);
     count_up(&seat->tasks_dropped, 1);
 }
 
@@ -203,8 +203,9 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
     weft_fn fn = cell->fn;
     store_rlx(&seat->running, (uintptr_t)fn);
-    if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = begin_extras(seat, cell);
-    if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
+    uint32_t extras = load_rlx(&pool->extras);
+    if (UNLIKELY(extras != 0)) fn = begin_extras(seat, cell);
+    if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && (extras & EXTRA_ABORTED) == 0) ||
                meta_kind(meta) == CELL_OWN)) {
         int error = fn(meta_is_inline(meta) ? cell->payload : cell_payload(cell, meta), seat);
         if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
@@ -245,17 +246,22 @@ static bool run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
     bool is_alone = true;
-    seat->claim_group = meta_record(cells[slot].meta);
     claim_open(&seat->claim, piece, slot + stride, !is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
     do {
-        ran += run_cell(seat, &cells[slot], cells[slot].meta);
+        uint64_t meta = cells[slot].meta;
+        seat->claim_group = meta_record(meta);
+        ran += run_cell(seat, &cells[slot], meta);
         if (priority_has_urgent(seat->pool)) {
             run_urgent(seat);
             is_alone = false;
         }
-        slot = load_rlx(&seat->claim.started); /* a task may have begun later ones itself */
+        slot += stride;
+        if (UNLIKELY(seat->took_ahead)) { /* else `started`, whose cache line others read, need not be read here */
+            slot = load_rlx(&seat->claim.started);
+            seat->took_ahead = false;
+        }
     } while (slot < piece->end && claim_start(&seat->claim, piece, slot, slot + stride));
     claim_close(&seat->claim, piece);
     count_up(&seat->tasks_run, ran);

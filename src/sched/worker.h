@@ -16,7 +16,8 @@ enum {
     EXTRA_TRACED = 2,
     EXTRA_WATCHED = 4,
     EXTRA_DUE = 8 /* groups have deadlines */,
-    EXTRA_ORDERED = 16
+    EXTRA_ORDERED = 16,
+    EXTRA_ABORTED = 32
 };
 #define TRACE_EVENTS_MAX ((size_t)1 << 24)
 
@@ -47,6 +48,7 @@ struct weft_worker {
     bool hands_over;              /* it submits for its own loop or graph; even a full queue accepts that */
     uint32_t claims_left;         /* claims that it may make from `taken` before it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
+    bool took_ahead;              /* a task of its open claim has begun later ones */
     bool offers;                  /* its claim is offered while it blocks */
     bool has_spare;               /* a spare stands in while it blocks */
     uint32_t fenced;              /* submissions with a full fence since it was last biased */
@@ -60,11 +62,11 @@ struct weft_worker {
     struct lane *idle_lanes;  /* its lanes that were empty when it last looked at all of them, oldest first; by next_idle */
     struct lane *lane_unmade; /* a lane that got no segment, kept for the next try */
     uint32_t idle_looks;      /* lanes that it may bind before it looks at all of them again */
+    uint32_t claim_group;     /* of its open claim's tasks: the index of their group's record */
     struct lane *long_lanes;  /* its lanes that had more than LANE_KEEP segments in use; linked by next_long */
     struct lane *taken;       /* the lane that it last claimed from, or NULL */
     struct lane_left taken_left;  /* how that claim left the lane's head */
     uint32_t taken_seat;          /* index of that lane's seat */
-    uint32_t claim_group;         /* of its open claim's tasks: the index of their group's record */
     uint32_t claims;              /* claims made; one in TIMED_EVERY is timed */
     enum claim_source taken_from; /* source of its last claim */
     enum claim_source help_from;  /* source of the last task that it helped with */
@@ -166,8 +168,9 @@ struct weft_pool {
     ALIGNED(CACHE_LINE)
     ATOMIC(uint32_t) biased; /* biased seats; raised when a seat becomes biased (task.c), lowered by worker_unbias */
     ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered; the offering thread writes it (seat.c) */
-    ATOMIC(uint32_t) extras; /* EXTRA_*: what else a task's start must do; bits set by observe/ and weft_group_deadline */
-    struct lane blank;       /* no group's */
+    ATOMIC(uint32_t)
+        extras;        /* EXTRA_*: what else a task's start must do; bits set by observe/, weft_group_deadline, abort */
+    struct lane blank; /* no group's */
     struct park park;
     struct groups groups;
     struct pile segments;
@@ -203,8 +206,7 @@ struct weft_pool {
     struct {
         weft_clean_fn fn;
         void *context;
-    } abort_clean; /* replaces config.clean; the aborting thread writes it before `aborted` */
-    ATOMIC(uint32_t) aborted;
+    } abort_clean;            /* replaces config.clean; the aborting thread writes it before EXTRA_ABORTED */
     weft_pool *registry_next; /* written by seat.c under the registry's lock */
     struct {
         ATOMIC(uint64_t) window_ticks, share_ticks; /* a thread spins at most the share of each window; 0: no bound */
@@ -222,6 +224,9 @@ struct weft_pool {
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];
     ALIGNED(CACHE_LINE) unsigned char observe[POOL_OBSERVE_BYTES];
 };
+
+/* Are the pool's tasks to be dropped? */
+INLINE bool pool_is_aborted(const weft_pool *pool) { return UNLIKELY((load_rlx(&pool->extras) & EXTRA_ABORTED) != 0); }
 
 /* Is it a worker's or a spare's seat? Any thread may call this; only the seat's own may read is_worker. */
 INLINE bool seat_is_inside(const struct weft_worker *seat) {
