@@ -122,7 +122,7 @@ int64_t fit_spin_ns(const weft_pool *pool) {
 }
 
 uint32_t fit_expect_percent(const weft_pool *pool) {
-    int32_t percent = pool->expect_wish;
+    int32_t percent = pool->has_tokens ? WEFT_EXPECT_NONE : pool->expect_wish;
     if (percent == 0) percent = fit_spin_ns(pool) == WEFT_SPIN_NONE ? WEFT_EXPECT_NONE : EXPECT_PERCENT_DEFAULT;
     return percent < 0 || load_rlx(&pool->cpu_count) == 1 ? 0 : (uint32_t)percent;
 }

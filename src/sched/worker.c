@@ -48,6 +48,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/slice.h"
+#include "sched/tokens.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -569,6 +570,7 @@ static bool spare_is_wanted(const struct weft_worker *seat) {
 /* A spare that is not needed sleeps until a blocking section begins; a surplus worker sleeps until more workers are to run. */
 static void rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
+    if (UNLIKELY(seat->pool->has_tokens)) (void)tokens_leave();
     for (;;) {
         uint32_t seen = load_acq(D10, event);
         if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
@@ -586,7 +588,7 @@ static void run_background(struct weft_worker *seat, struct piece *piece) {
     priority_end(seat);
 }
 
-static void worker_run(struct weft_worker *seat, const struct find *found) {
+INLINE void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
     /* Other sources' work may take long, and may wait for the very tasks that this frame has not counted yet. */
@@ -619,7 +621,8 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     add_rlx(&seat->pool->awake, 1);
 }
 
-static void worker_loop(struct weft_worker *seat) {
+/* has_tokens, the pool's, is a constant here: other pools do not pay. With it the thread counts (tokens.c), but not when it sleeps. */
+INLINE void worker_turns(struct weft_worker *seat, bool has_tokens) {
     weft_pool *pool = seat->pool;
     bool is_searcher = false;
     bool may_spin = false; /* the searcher was woken, or has just become one */
@@ -631,6 +634,10 @@ static void worker_loop(struct weft_worker *seat) {
             is_searcher = false;
             force = 0;
             continue;
+        }
+        if (has_tokens && !tokens_await(seat, &is_searcher)) {
+            force = 0;
+            if (fit_is_over(seat) || load_rlx(&pool->exits)) continue;
         }
         if (find_work(seat, force, &find)) {
             if (is_searcher) leave_searcher(seat, &find);
@@ -652,6 +659,7 @@ static void worker_loop(struct weft_worker *seat) {
             enum searching came_upon = may_spin ? searcher_spin(seat) : SEARCHER_NOTHING;
             if (came_upon == SEARCHER_CONTINUATION_BACK) force |= FORCE_SOURCES;
             if (came_upon != SEARCHER_NOTHING) continue;
+            if (has_tokens) (void)tokens_leave();
             may_spin = worker_sleep(seat, is_searcher);
             predict_moved(seat);
             if (!may_spin) predict_look_out(seat);
@@ -659,7 +667,10 @@ static void worker_loop(struct weft_worker *seat) {
             force = FORCE_CLAIMS | FORCE_SOURCES;
         }
     }
+    if (has_tokens) (void)tokens_leave();
 }
+
+static NOINLINE void worker_turns_with_tokens(struct weft_worker *seat) { worker_turns(seat, true); }
 
 void worker_main(void *argument) {
     struct weft_worker *seat = argument;
@@ -678,7 +689,10 @@ void worker_main(void *argument) {
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     store_rel(D11, &seat->has_begun, 1);
     os_wake(&seat->has_begun, 1);
-    worker_loop(seat);
+    if (UNLIKELY(pool->has_tokens))
+        worker_turns_with_tokens(seat);
+    else
+        worker_turns(seat, false);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     realtime_end(seat);
     frame_pop(seat);
