@@ -22,9 +22,7 @@ unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
 /* ---- from the environment ----------------------------------------------------------------------------------------- */
 
-/* The variable's text. NULL: it is not set, or empty, or the program has more rights than its caller (set-user-ID): the text
- * may name files. */
-static const char *variable(const char *name) {
+const char *variable(const char *name) {
     const char *text = secure_getenv(name);
     return text == NULL || text[0] == 0 ? NULL : text;
 }
@@ -73,10 +71,21 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
     return true;
 }
 
+/* false: WEFT_JOBSERVER is set, but to neither 1 nor 0. */
+static bool jobserver_apply(weft_config *config) {
+    const char *text = variable("WEFT_JOBSERVER");
+    if (text == NULL) return true;
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) return false;
+    config->flags &= ~WEFT_POOL_JOBSERVER;
+    if (text[0] == '1') config->flags |= WEFT_POOL_JOBSERVER;
+    return true;
+}
+
 /* The name of the first wrong variable, and then *config is partly set; or NULL. */
 static const char *env_apply(weft_config *config) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (!setting_apply(&settings[i], config)) return settings[i].name;
+    if (!jobserver_apply(config)) return "WEFT_JOBSERVER";
     const char *policy = variable("WEFT_POLICY");
     if (policy != NULL && !policy_parse(config, policy)) return "WEFT_POLICY";
     if (variable("WEFT_SLICE_NS") != NULL && !slice_is_sound(config->slice_ns)) return "WEFT_SLICE_NS";
@@ -113,19 +122,20 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
     if (config == NULL || (text == NULL && size > 0) || !struct_read(&whole, sizeof whole, config)) return WEFT_EINVAL;
     if (whole.full > WEFT_FULL_ERROR) return WEFT_EINVAL;
     policy_format(&whole, policy, sizeof policy);
-    return snprintf(text, size,
-                    "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
-                    "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
-                    "background_max=%u policy=%s bind=%d lock=%d slice_ns=%lld stack_wait_ns=%llu top=%s refused=%s",
-                    whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name,
-                    whole.cpus == NULL ? "any" : whole.cpus, whole.stack_size, (long long)whole.spin_ns,
-                    (whole.flags & WEFT_POOL_ORDERED) != 0, (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0,
-                    (unsigned long long)whole.queue_max, full[whole.full], (whole.flags & WEFT_POOL_NO_PLACING) == 0,
-                    whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
-                    whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
-                    whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
-                    (long long)whole.slice_ns, (unsigned long long)whole.stack_wait_ns,
-                    whole.top == NULL ? "none" : whole.top, whole.refused == NULL ? "none" : whole.refused);
+    return snprintf(
+        text, size,
+        "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
+        "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
+        "background_max=%u policy=%s bind=%d lock=%d jobserver=%d slice_ns=%lld stack_wait_ns=%llu top=%s "
+        "refused=%s",
+        whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name, whole.cpus == NULL ? "any" : whole.cpus,
+        whole.stack_size, (long long)whole.spin_ns, (whole.flags & WEFT_POOL_ORDERED) != 0,
+        (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0, (unsigned long long)whole.queue_max, full[whole.full],
+        (whole.flags & WEFT_POOL_NO_PLACING) == 0, whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
+        whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
+        whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
+        (whole.flags & WEFT_POOL_JOBSERVER) != 0, (long long)whole.slice_ns, (unsigned long long)whole.stack_wait_ns,
+        whole.top == NULL ? "none" : whole.top, whole.refused == NULL ? "none" : whole.refused);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

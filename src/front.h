@@ -12,6 +12,9 @@
 /* Reads the caller's configuration (NULL: the default) into *whole. Returns the name of the first wrong field, or NULL. */
 const char *config_read(weft_config *whole, const weft_config *config);
 bool slice_is_sound(int64_t slice_ns);
+/* The variable's text. NULL: it is not set, or empty, or the program has more rights than its caller (set-user-ID): the text may
+ * name files. */
+const char *variable(const char *name);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 

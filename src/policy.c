@@ -68,6 +68,7 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
                             .bind_refused = load_rlx(&pool->realtime.bind_refused),
                             .bind_errno = load_rlx(&pool->realtime.bind_error),
                             .lock_errno = load_rlx(&pool->store.lock_error),
+                            .jobserver_errno = pool->tokens.error,
                             .locked_bytes = load_rlx(&pool->store.locked_bytes),
                             .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes),
                             .slice_refused = load_rlx(&pool->slices.refused),
@@ -99,6 +100,8 @@ void policy_started(weft_pool *pool) {
     if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* the default is no request */
         text_format(&told, "%sslice of %u workers (%s)", told.length > 0 ? ", " : "", found.slice_refused,
                     os_error_name(found.slice_errno));
+    if (found.jobserver_errno != 0)
+        text_format(&told, "%sjobserver (%s)", told.length > 0 ? ", " : "", os_error_name(found.jobserver_errno));
     text_end(&told);
     pool->config.refused = told.length > 0 ? told.to : NULL;
 }

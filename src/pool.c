@@ -71,12 +71,14 @@ static void pool_stop(weft_pool *pool) {
     fence_sc(P6);
     for (uint32_t i = 0; i < pool->park.workers; i++) event_raise(&pool->park.slots[i].event);
     while (park_wake(&pool->park)) {}
+    if (pool->has_tokens) tokens_ring(pool);
     pool_join(pool);
 }
 
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
-#define CONFIG_FLAGS (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK)
+#define CONFIG_FLAGS                                                                                                        \
+    (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK | WEFT_POOL_JOBSERVER)
 
 const char *config_read(weft_config *whole, const weft_config *config) {
     *whole = (weft_config){.struct_size = sizeof *whole};
@@ -146,6 +148,8 @@ static void configure_times(weft_pool *pool) {
 static void pool_configure(weft_pool *pool, const weft_config *wish) {
     weft_config *config = &pool->config;
     *config = *wish;
+    pool->fork_count = os_fork_count();
+    if ((config->flags & WEFT_POOL_JOBSERVER) != 0) tokens_begin(pool, variable("MAKEFLAGS")); /* no other pool reads it */
     text_copy(pool->name, 12, config->name == NULL ? "weft" : config->name);
     config->name = pool->name;
     if (config->cpus != NULL) os_cpuset_parse(&pool->cpus, config->cpus); /* pool_furnish keeps the text */
@@ -154,11 +158,10 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->ordered = (config->flags & WEFT_POOL_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP)) == 0;
     pool->placing = (config->flags & WEFT_POOL_NO_PLACING) == 0 && load_rlx(&pool->cpus_allowed) > 1;
-    pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
+    pool->claim_max = pool->ordered || pool->has_tokens || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     policy_configure(pool);
     slice_configure(pool);
-    pool->fork_count = os_fork_count();
     store_rlx(&pool->extras, (config->queue_max != 0 ? EXTRA_BOUNDED : 0) | (pool->ordered ? EXTRA_ORDERED : 0));
 }
 
@@ -191,6 +194,7 @@ static bool pool_furnish(weft_pool *pool) {
 }
 
 static void pool_free(weft_pool *pool) {
+    tokens_end(pool);
     segments_end(&pool->segments);
     store_end(&pool->store);
     os_unmap(pool, round_up(sizeof *pool, os_page_size()));
@@ -211,6 +215,7 @@ weft_pool *pool_make(const weft_config *config) {
 /* In a forked child: locks may be held by threads that do not exist here, and the pools are the parent's. */
 static void pools_forked(void) {
     registry_forked();
+    tokens_forked();
     own.lock = (os_mutex){0};
     own.pool = NULL;
 }

@@ -182,7 +182,9 @@ static void test_bounds(void **state) {
         FIELD(expect_percent, 100, 101),
         FIELD(expect_percent, WEFT_EXPECT_NONE, WEFT_EXPECT_NONE - 1),
         FIELD(full, WEFT_FULL_ERROR, WEFT_FULL_ERROR + 1),
-        FIELD(flags, WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK,
+        FIELD(flags,
+              WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK |
+                  WEFT_POOL_JOBSERVER,
               UINT32_C(1) << 31),
         FIELD(watchdog_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),
         FIELD(stack_wait_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),

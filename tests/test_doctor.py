@@ -106,8 +106,8 @@ def contents(root):
     return found
 
 
-def doctor(*options):
-    done = subprocess.run([WEFT, "doctor", *options], capture_output=True, text=True, timeout=600, check=False)
+def doctor(*options, environment=None):
+    done = subprocess.run([WEFT, "doctor", *options], capture_output=True, text=True, timeout=600, check=False, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -236,6 +236,25 @@ def this_machine(_):
     check(len(lines) == 1 and ("of 60 wakes beside a busy thread" in lines[0]), f"slices are tried: {lines}")
 
 
+def under_make(root):
+    """Whether make's tokens are there for this program."""
+    os.mkfifo(root + "/fifo")
+    server = os.open(root + "/fifo", os.O_RDWR)
+    os.write(server, b"+")
+    try:
+        for flags, verdict in (("", None), (" -j2", None), (f" -j2 --jobserver-auth=fifo:{root}/fifo", "good"),
+                               (f" -j2 --jobserver-auth=fifo:{root}/none", "COSTS"), (" -j2 --jobserver-auth=-2,-2", "COSTS")):
+            status, output, errors = doctor(environment=os.environ | {"MAKEFLAGS": flags})
+            lines = [line for line in output.splitlines() if line[7:].startswith("make's tokens ")]
+            check(status == 0 and len(lines) == (verdict is not None), f"status {status}, {lines}: {errors}")
+            check(verdict is None or lines[0].startswith(verdict), f"{flags}: {lines}")
+            advises = "> begin the recipe's line with +" in output
+            check(advises == flags.endswith("-2,-2"), f"{flags}: advice, {output}")  # a pipe that is gone is not mended by it
+        check(os.read(server, 10) == b"+", "the token is there")
+    finally:
+        os.close(server)
+
+
 def instances_left():
     """Trace instances of runs that have ended; others may be running."""
     folder = "/sys/kernel/tracing/instances"
@@ -276,7 +295,7 @@ def wrong_options(root):
 
 
 def main():
-    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, loop, other_bytes, wrong_options):
+    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, under_make, loop, other_bytes, wrong_options):
         with tempfile.TemporaryDirectory() as root:
             case(root)
         print("ok", case.__name__)

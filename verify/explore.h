@@ -59,6 +59,11 @@ void explore_step(void);
 /* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else
  * does. It leaves the CPU only when it sleeps, and to os_yield, never to os_pause. */
 void explore_fifo(bool is_fifo);
+/* From the pool's making on there is a jobserver with so many tokens; how many it has now. */
+void explore_jobserver(uint32_t tokens);
+uint32_t explore_tokens(void);
+/* What the library does at exit about tokens. */
+void explore_process_ends(void);
 /* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
 extern os_thread explore_cpus_of;

@@ -2,9 +2,10 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
-enum { MUTEXES_MAX = 64, SPURIOUS_CHANCE = 24, FAILURE_CHANCE = 64, PAGE_BYTES = 4096 };
+enum { MUTEXES_MAX = 64, BELLS_MAX = 8, SPURIOUS_CHANCE = 24, FAILURE_CHANCE = 64, PAGE_BYTES = 4096 };
 
 static struct {
     struct {
@@ -14,6 +15,10 @@ static struct {
         bool held;
     } mutexes[MUTEXES_MAX];
     uint32_t mutex_count;
+    bool has_jobserver;
+    uint32_t tokens; /* in its pipe */
+    bool rings[BELLS_MAX];
+    uint32_t bells;
 } O;
 
 extern char __start_explore_state[], __stop_explore_state[];
@@ -21,6 +26,7 @@ extern char __start_explore_state[], __stop_explore_state[];
 void os_begin(void) {
     memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
+    O.has_jobserver = false;
     R.barrier_is_lost = false;
     R.now_ns = 1000000;
 }
@@ -107,6 +113,60 @@ void os_thread_join(os_thread joined) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+/* Who waits sleeps on a word, which changes with each token and each ring. There is one bell for all pools: more wake than need be. */
+static PROCESS_STATE os_word server_word;
+void explore_jobserver(uint32_t tokens) {
+    O.has_jobserver = true;
+    O.tokens = tokens;
+}
+uint32_t explore_tokens(void) { return O.tokens; }
+int os_jobserver_open(const char *flags, os_pipe *tokens) {
+    (void)flags, (void)tokens; /* the explorer may run under make itself */
+    return O.has_jobserver ? 0 : ENOENT;
+}
+bool os_jobserver_take(const os_pipe *tokens, unsigned char *token) {
+    (void)tokens;
+    step_point();
+    if (O.tokens == 0) return false;
+    *token = (unsigned char)O.tokens--;
+    return true;
+}
+static void server_ring(void) {
+    (void)add_rlx(&server_word, 1);
+    os_wake(&server_word, INT_MAX);
+}
+bool os_jobserver_give(const os_pipe *tokens, unsigned char token) {
+    (void)tokens;
+    step_point();
+    O.tokens++;
+    server_ring();
+    return token != 0;
+}
+/* Without the second after which the system's returns. */
+bool os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    (void)tokens;
+    uint32_t seen = (uint32_t)model_newest(&server_word.raw, sizeof server_word.raw);
+    if (O.rings[bell->fd] || (asks && O.tokens > 0))
+        step_point();
+    else
+        os_wait(&server_word, seen, deadline_ns);
+    return true;
+}
+int os_bell_open(os_pipe *bell) {
+    bell->fd = (int)(O.bells++ % BELLS_MAX);
+    O.rings[bell->fd] = false;
+    return 0;
+}
+void os_bell_ring(const os_pipe *bell) {
+    step_point();
+    O.rings[bell->fd] = true;
+    server_ring();
+}
+void os_bell_still(const os_pipe *bell) {
+    step_point();
+    O.rings[bell->fd] = false;
+}
+void os_pipe_close(os_pipe *pipe) { (void)pipe; }
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;
@@ -178,6 +238,16 @@ void os_lock(os_mutex *mutex) {
     if (O.mutexes[i].released != NULL) view_join(R.current->now, O.mutexes[i].released, true);
     trace_step("lock", NULL, (uintptr_t)mutex, 0, 0);
     run_mix(UINT64_C(0x54) << 32 | (uint64_t)i << 8 | self);
+}
+
+uint64_t os_signals_block(void) { return 0; }
+void os_signals_restore(uint64_t before) { (void)before; }
+
+bool os_try_lock(os_mutex *mutex) {
+    step_point();
+    if (O.mutexes[mutex_of(mutex)].held) return false;
+    os_lock(mutex);
+    return true;
 }
 
 void os_unlock(os_mutex *mutex) {

@@ -66,6 +66,16 @@ enum weft_full {
  * what the pool allocates later from then on. Timelines are included; payloads over WEFT_INLINE_MAX and other memory are
  * not. */
 #define WEFT_POOL_LOCK 16u
+/** The pool takes part in GNU make's jobserver (`make -jN`), which MAKEFLAGS names; docs/howto/make.md. Of all pools of the process
+ * with this flag one thread runs, and one more for each token that the process has taken. weft_config.workers is still the most that
+ * run. Workers and spares count while they are awake and in no blocking section; outside threads count while they run tasks, loops or
+ * their forks in a call. A worker gives its token back before it sleeps. No thread waits for a token in a call: if too many run, a
+ * worker stops before its next task. If no worker of the pool has run for 100 ms, one runs without a token; while outside threads run
+ * in calls, for a tenth of the time. But tasks that wait for each other by other means than weft's need weft_block_begin, because
+ * there may never be a second thread. No worker wakes ahead of work (weft_config.expect_percent). If there is no jobserver for this
+ * program, the pool runs as without the flag, and weft_config.refused and weft_real_time.jobserver_errno report that. Once make has
+ * ended there is no limit. */
+#define WEFT_POOL_JOBSERVER 32u
 
 /** weft_config.policy: how the system schedules workers and spares. Threads that tasks create do not inherit it. */
 enum weft_policy {
@@ -97,9 +107,9 @@ typedef struct weft_config {
      * long where tasks take a little longer than that. Leave it at 0, unless idle workers may use their CPUs. Nobody spins
      * while more workers are awake than there are CPUs, or if the whole pool has one CPU (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;                                  /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
-    uint32_t full;                                   /**< enum weft_full, used when queue_max is set */
-    uint64_t queue_max;                              /**< tasks that may wait to start; 0: no bound */
+    uint32_t flags;     /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK, _JOBSERVER */
+    uint32_t full;      /**< enum weft_full, used when queue_max is set */
+    uint64_t queue_max; /**< tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /**< on each worker and spare, after its last task; or NULL */
     /** Called for each *weft_worker_data that is not NULL: in destroy, after every stop hook. If its thread came from outside
@@ -168,8 +178,8 @@ static inline int weft_config_init(weft_config *config) {
 /**
  * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
  * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_TOP, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS,
- * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10",
- * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
+ * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_JOBSERVER ("1" sets WEFT_POOL_JOBSERVER, "0" clears it) and
+ * WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
  * @param config the configuration to change; its strings then point into the environment
  * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before
@@ -283,7 +293,10 @@ typedef struct weft_real_time {
     uint32_t bind_refused;   /**< workers that are not bound to their CPU */
     int32_t bind_errno;      /**< why the last of them is not; EINVAL also: the system does not say which CPUs there are */
     int32_t lock_errno;      /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
-    uint32_t zero;           /**< 0 */
+    int32_t
+        jobserver_errno; /**< why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is
+                                gone; EBADF, make has not left its pipe open to this program (a recipe without `+`), or it
+                                cannot be told that the pipe is make's; EINVAL, not a pipe; EACCES; EMFILE, ENFILE */
     uint64_t locked_bytes;   /**< held in memory by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
     uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */
@@ -318,7 +331,7 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
  * @param pool the pool
  * @param workers how many: at most weft_config.workers; if that was 0, the number of the machine's CPUs, or, where the pool
  *     does not follow, as many as it began with; 0: follow affinity and quota again
- * @retval WEFT_OK that many run
+ * @retval WEFT_OK that many run, with WEFT_POOL_JOBSERVER as far as there are tokens
  * @retval WEFT_EAGAIN fewer run: the system could not start enough threads
  * @retval WEFT_EINVAL pool is NULL, workers is too large, or is 0 for a pool that does not follow
  * @retval WEFT_EFORK the pool is the parent process's

@@ -97,6 +97,29 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 void os_empty(int fd);
 void os_close(int fd);
 
+/* A descriptor that the library opened, and that the program may close: make's pipe of tokens, or a bell. */
+typedef struct os_pipe {
+    int fd; /* negative: none */
+    uint64_t device, inode;
+    uint32_t parent; /* of make's pipe without a name: the parent of this process, whose end stands for make's; else 0 */
+} os_pipe;
+
+/* Opens the tokens of the make that MAKEFLAGS (or NULL) names, as jobserver.c says. 0, or a positive errno value and nothing is open:
+ * ENOENT, none is named, or the named pipe is gone; EBADF, this program does not have the pipe from make; EINVAL, it is no pipe. */
+int os_jobserver_open(const char *flags, os_pipe *tokens);
+/* Takes a token; gives that token back. Neither waits. false: there is none now, or no room; make has ended; or the program has closed
+ * the descriptor, whose number may be another file's. */
+bool os_jobserver_take(const os_pipe *tokens, unsigned char *token);
+bool os_jobserver_give(const os_pipe *tokens, unsigned char token);
+/* Sleeps until the bell rings, at once if it has rung; if `asks`, also until there may be a token; until `deadline_ns`
+ * (CLOCK_MONOTONIC; 0: none); and for at most a second. May return for no reason. false: the tokens are this process's no more. */
+bool os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+/* Wakes the thread that waits for tokens. Rings from os_bell_ring on until os_bell_still. 0 or a positive errno value. */
+int os_bell_open(os_pipe *bell);
+void os_bell_ring(const os_pipe *bell);
+void os_bell_still(const os_pipe *bell);
+void os_pipe_close(os_pipe *pipe);
+
 /* Ends the process with a line on standard error, where going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));
 
@@ -227,7 +250,13 @@ typedef struct os_mutex {
     os_word word; /* the holder's thread id, with the kernel's marks; 0: unlocked */
 } os_mutex;
 void os_lock(os_mutex *mutex);
+/* false: another thread has it, or this one. */
+bool os_try_lock(os_mutex *mutex);
 void os_unlock(os_mutex *mutex);
+
+/* Blocks all signals of the calling thread; returns what os_signals_restore needs. */
+uint64_t os_signals_block(void);
+void os_signals_restore(uint64_t before);
 
 /* One turn of a spin loop. */
 #if defined(WEFT_EXPLORE)
@@ -322,6 +351,7 @@ typedef struct os_self {
     uintptr_t heap_mask; /* (a block's address - 1) & heap_mask is its segment; 0: each free takes the slow path */
     uintptr_t heap_base; /* where heap_mask is not 0: a slot's word is added to it */
     void (*on_exit[OS_EXITS])(struct os_self *self);
+    bool counts; /* among the threads that run and need a token (sched/tokens.c) */
 } os_self;
 
 /* Stands for a heap whose caches are empty, so that an allocation need not ask whether there is a heap. Its first

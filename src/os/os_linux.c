@@ -14,7 +14,7 @@
  * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields.
  *
  * Ordering table
- * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the previous holder wrote
+ * O1  os_try_lock, cas  acquire  O3, O5  a holder would not see what the previous holder wrote
  * O2  os_lock_slow, load  acquire  O3, O5  the same, for a holder that slept
  * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
  * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next holder
@@ -544,9 +544,13 @@ static NOINLINE void os_lock_slow(os_mutex *mutex) {
     (void)load_acq(O2, &mutex->word);
 }
 
-void os_lock(os_mutex *mutex) {
+bool os_try_lock(os_mutex *mutex) {
     uint32_t found = 0;
-    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, os_thread_id()))) os_lock_slow(mutex);
+    return cas_acq(O1, &mutex->word, &found, os_thread_id());
+}
+
+void os_lock(os_mutex *mutex) {
+    if (UNLIKELY(!os_try_lock(mutex))) os_lock_slow(mutex);
 }
 
 void os_unlock(os_mutex *mutex) {
@@ -556,6 +560,19 @@ void os_unlock(os_mutex *mutex) {
     KEEP_ERRNO;
     or_rel(O5, &mutex->word, 0u); /* a thread sleeps */
     futex_pi(mutex, FUTEX_UNLOCK_PI);
+}
+
+/* By system calls of their own: the C library would leave its own signals, for cancellation, unblocked. */
+uint64_t os_signals_block(void) {
+    KEEP_ERRNO;
+    const uint64_t all = UINT64_MAX;
+    uint64_t before = 0;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
+    return before;
+}
+void os_signals_restore(uint64_t before) {
+    KEEP_ERRNO;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */

@@ -108,6 +108,10 @@ const char *os_error_name(int error) {
     case EINVAL: return "EINVAL";
     case EBUSY: return "EBUSY";
     case EAGAIN: return "EAGAIN";
+    case EACCES: return "EACCES";
+    case EBADF: return "EBADF";
+    case EMFILE: return "EMFILE";
+    case ENOENT: return "ENOENT";
     case ENOMEM: return "ENOMEM";
     case ENOSYS: return "ENOSYS";
     case EOPNOTSUPP: return "EOPNOTSUPP";

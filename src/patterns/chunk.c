@@ -60,6 +60,7 @@ weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame) {
     chunk->outer = load_rlx(&forks->current);
     chunk->refused = 0;
     chunk->is_guest = false;
+    chunk->counts = false;
     store_rlx(&chunk->frame, frame);
     store_rlx(&chunk->index, frame == NULL ? 0 : frame->index);
     store_rlx(&chunk->in_loop, chunk->seat->in_loop);

@@ -24,6 +24,7 @@ struct fork_chunk {
     ATOMIC(uint32_t) index;
     uint32_t refused : 30; /* forks at the last slot refused for want of memory; no next chunk until all are joined */
     uint32_t is_guest : 1; /* the region is an outside thread's */
+    uint32_t counts : 1;   /* and that thread counts because of it (sched/tokens.h) */
 };
 
 /* state: GUARD | SLEEPS (the joining thread) | kind | seat (12 bits) | position of the taker's region (32) | count (15) */

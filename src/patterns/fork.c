@@ -580,6 +580,7 @@ static int enter_guest(struct weft_worker *seat, weft_fork_slot **here) {
         return error;
     }
     chunk_of(*here)->is_guest = true;
+    chunk_of(*here)->counts = tokens_enter(pool);
     frame_push(seat, (struct frame *)(void *)chunk_slot(chunk_of(*here), 1));
     return WEFT_OK;
 }
@@ -599,10 +600,12 @@ void weft_fork_leave(weft_fork_slot *here) {
     if (here == NULL) return;
     struct fork_chunk *chunk = chunk_of(here);
     struct weft_worker *guest = chunk->is_guest ? chunk->seat : NULL;
+    bool counts = chunk->counts;
     region_end(chunk);
     if (guest == NULL) return;
     worker_flush(guest);
     frame_pop(guest);
+    if (UNLIKELY(counts)) (void)tokens_leave();
     guest_leave(guest);
 }
 

@@ -651,10 +651,12 @@ static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) 
 /* The caller runs in a frame, as a task would. */
 INLINE int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
     struct frame frame;
+    bool counts = tokens_enter(seat->pool);
     frame_push(seat, &frame);
     int error = loop_start(seat, job);
     worker_flush(seat);
     frame_pop(seat);
+    if (UNLIKELY(counts)) (void)tokens_leave();
     return error;
 }
 

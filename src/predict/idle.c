@@ -167,7 +167,7 @@ enum poll_end poll_work(struct weft_worker *seat, bool is_searcher, uint64_t *si
     bool another_runs = view.parked + 1 + view.polling < load_rlx(&pool->workers);
     bool guards = load_rlx(&pool->tasks_are_short) && may_guard(seat) && !mine->polled_in_vain;
     mine->polled_in_vain = false;
-    bool polls = (load_rlx(&pool->tiny) || guards) && another_runs;
+    bool polls = (load_rlx(&pool->tiny) || guards) && another_runs && !pool->has_tokens;
     if (!polls || !park_poll_announce(&pool->park, seat->index, is_searcher)) return POLL_NOT;
     return poll_on(seat, since) ? POLL_WOKEN : POLL_OVER;
 }

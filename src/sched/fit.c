@@ -31,6 +31,7 @@
 #include "sched/fit.h"
 
 #include "sched/seat.h"
+#include "sched/tokens.h"
 
 #include <string.h>
 
@@ -127,7 +128,7 @@ int64_t fit_spin_ns(const weft_pool *pool) {
 }
 
 uint32_t fit_expect_percent(const weft_pool *pool) {
-    int32_t percent = pool->expect_wish;
+    int32_t percent = pool->has_tokens ? WEFT_EXPECT_NONE : pool->expect_wish;
     if (percent == 0) percent = fit_spin_ns(pool) == WEFT_SPIN_NONE ? WEFT_EXPECT_NONE : EXPECT_PERCENT_DEFAULT;
     return percent < 0 || load_rlx(&pool->cpu_count) == 1 ? 0 : (uint32_t)percent;
 }
@@ -206,6 +207,20 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     set_workers(pool, wanted, BY_LOOK);
 }
 
+/* ---- awake -------------------------------------------------------------------------------------------------------- */
+
+uint32_t workers_awake(const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    uint32_t asleep = view.parked + view.polling;
+    uint32_t workers = load_rlx(&pool->workers);
+    return workers > asleep ? workers - asleep : 0;
+}
+
+bool workers_leave_room(const weft_pool *pool) {
+    return workers_awake(pool) < load_rlx(&pool->cpus_allowed) ||
+           load_rlx(&pool->outside_runs); /* the caller is among the awake */
+}
+
 /* ---- resting ------------------------------------------------------------------------------------------------------ */
 
 /* Until when a resting thread sleeps (ns); 0: no end. */
@@ -224,6 +239,7 @@ NOINLINE bool fit_spare_is_wanted(const struct weft_worker *seat) {
  * that is, which then finds it overdue and starts the watch anew. */
 void fit_rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
+    if (UNLIKELY(seat->pool->has_tokens)) (void)tokens_leave();
     for (;;) {
         uint32_t seen = load_acq(U4, event);
         if (fit_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;

@@ -19,5 +19,6 @@
 #include "sched/slice.h"
 #include "sched/source.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "sched/hooks.h"
 #include "sched/priority.h"
+#include "sched/tokens.h"
 
 struct seating {
     struct seating *next;
@@ -365,6 +366,7 @@ int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
     weft_pool *pool = self->pool;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    self->counted = self->counted << 1 | (uint64_t)tokens_leave(); /* the thread may count for another pool */
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
@@ -376,12 +378,15 @@ int weft_block_begin(weft_worker *self) {
 int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
     if (self->pool->fork_count != os_fork_count()) return WEFT_EFORK;
-    if (--self->blocking > 0) return WEFT_OK;
-    pool_stand_down(self->pool);
-    if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
-    if (load_rlx(&self->in_background)) priority_resume(self->pool);
-    if (self->offers) rest_keep(self);
-    self->offers = false;
+    if (--self->blocking == 0) {
+        pool_stand_down(self->pool);
+        if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
+        if (load_rlx(&self->in_background)) priority_resume(self->pool);
+        if (self->offers) rest_keep(self);
+        self->offers = false;
+    }
+    tokens_return((self->counted & 1) != 0);
+    self->counted >>= 1;
     return WEFT_OK;
 }
 
@@ -412,7 +417,9 @@ void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t de
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
     bool blocks = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
     guests_block(self, pool);
+    bool counted = tokens_leave();
     os_wait(word, value, deadline_ns);
+    tokens_return(counted);
     guests_unblock(self);
     if (blocks) weft_block_end(own);
 }

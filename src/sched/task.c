@@ -39,6 +39,7 @@
 #include "sched/hooks.h"
 #include "sched/priority.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 #ifndef BIAS_AFTER
 #define BIAS_AFTER 256u /* submissions */
@@ -559,7 +560,9 @@ int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload) {
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     guest_enter(seat);
+    bool counts = tokens_enter(pool);
     error = run_now(seat, group == NULL ? &pool->group : group, &job, payload);
+    if (UNLIKELY(counts)) (void)tokens_leave();
     guest_leave(seat);
     return error;
 }

@@ -33,6 +33,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 struct wait {
     struct weft_worker *seat;
@@ -49,6 +50,7 @@ struct wait {
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
     bool slept;       /* its last call of wait_sleep found nothing and slept */
+    bool counts;      /* its thread counts because of it (tokens.h) */
     bool has_ended;   /* it has ended the group */
 };
 
@@ -217,9 +219,21 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_found;
 }
 
+/* The wait runs tasks: its thread counts, also in a section, until the section or the wait ends (tokens.c). */
+INLINE void wait_counts(struct wait *wait) { wait->counts = tokens_enter(wait->seat->pool); }
+INLINE void wait_counts_no_more(struct wait *wait) {
+    if (LIKELY(!wait->counts)) return;
+    (void)tokens_leave();
+    wait->counts = false;
+}
+
+/* What counts within the section ends with it. A wait that helps counts again after it. */
 static void wait_unblock(struct wait *wait) {
-    if (wait->blocks) weft_block_end(wait->seat);
+    if (!wait->blocks) return;
+    wait_counts_no_more(wait);
+    weft_block_end(wait->seat);
     wait->blocks = false;
+    if (wait->help != WEFT_HELP_NONE) wait_counts(wait);
 }
 
 /* In an ordered pool, a helper could run a task on top of the very task that it waits for. So when no thread is left to run
@@ -243,6 +257,7 @@ static bool wait_turns_to_help(struct wait *wait) {
     if (pool->ordered && pool_has_runner(pool)) return true;
     wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
     wait->seat->has_spare = false;
+    wait_counts(wait);
     return true;
 }
 
@@ -296,6 +311,7 @@ static bool wait_run_own(struct wait *wait) {
     struct frame frame;
     if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
     if (seat->pool->ordered) wait_unblock(wait); /* a thread that runs tasks is not blocked */
+    bool counts = tokens_enter(seat->pool);      /* a wait that helps nobody did not count, but runs these */
     frame_push(seat, &frame);
     frame.record = wait->record;
     frame.index = wait->record->item.index;
@@ -309,6 +325,7 @@ static bool wait_run_own(struct wait *wait) {
     else if (record != NULL)
         worker_settle(seat, record);
     frame_pop(seat);
+    if (UNLIKELY(counts)) (void)tokens_leave();
     count_up(&seat->claims_made[CLAIM_LANE], ran);
     count_up(&seat->helped, ran);
     wait->ran |= ran > 0;
@@ -433,7 +450,7 @@ static int wait_seated(struct wait *wait) {
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
     wait_leave(wait);
-    if (wait->blocks) weft_block_end(seat);
+    wait_unblock(wait);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;
@@ -457,7 +474,9 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
+    if (wait->help != WEFT_HELP_NONE) wait_counts(wait);
     error = wait_seated(wait);
+    wait_counts_no_more(wait);
     guest_leave(wait->seat);
     return error;
 }

@@ -47,6 +47,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/slice.h"
+#include "sched/tokens.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -452,18 +453,6 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
         worker_wake_helpers(pool, 0);
 }
 
-uint32_t workers_awake(const weft_pool *pool) {
-    struct park_view view = park_look(&pool->park);
-    uint32_t asleep = view.parked + view.polling;
-    uint32_t workers = load_rlx(&pool->workers);
-    return workers > asleep ? workers - asleep : 0;
-}
-
-bool workers_leave_room(const weft_pool *pool) {
-    return workers_awake(pool) < load_rlx(&pool->cpus_allowed) ||
-           load_rlx(&pool->outside_runs); /* the caller is among the awake */
-}
-
 /* Looks for work a few more times before the worker becomes a searcher. Looks longer if it has woken a waiter that runs nothing
  * and may soon submit again: otherwise two workers and that thread on two CPUs would sleep and be woken once for each loop. */
 static NOINLINE bool linger(struct weft_worker *seat) {
@@ -599,7 +588,7 @@ static void run_background(struct weft_worker *seat, struct piece *piece) {
     priority_end(seat);
 }
 
-static void worker_run(struct weft_worker *seat, const struct find *found) {
+INLINE void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
     /* Other sources' work may take long, and may wait for the very tasks that this frame has not counted yet. */
@@ -633,7 +622,8 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     add_rlx(&seat->pool->awake, counts);
 }
 
-static void worker_loop(struct weft_worker *seat) {
+/* has_tokens, the pool's, is a constant here: other pools do not pay. With it the thread counts (tokens.c), but not when it sleeps. */
+INLINE void worker_turns(struct weft_worker *seat, bool has_tokens) {
     weft_pool *pool = seat->pool;
     bool is_searcher = false;
     bool may_spin = false; /* the searcher was woken, or has just become one */
@@ -645,6 +635,10 @@ static void worker_loop(struct weft_worker *seat) {
             is_searcher = false;
             force = 0;
             continue;
+        }
+        if (has_tokens && !tokens_await(seat, &is_searcher)) {
+            force = 0;
+            if (!fit_is_wanted(seat) || load_rlx(&pool->exits)) continue;
         }
         if (find_work(seat, force, &find)) {
             if (is_searcher) leave_searcher(seat, &find);
@@ -661,6 +655,7 @@ static void worker_loop(struct weft_worker *seat) {
             enum searching came_upon = may_spin ? searcher_spin(seat) : SEARCHER_NOTHING;
             if (came_upon == SEARCHER_CONTINUATION_BACK) force |= FORCE_SOURCES;
             if (came_upon != SEARCHER_NOTHING) continue;
+            if (has_tokens) (void)tokens_leave();
             may_spin = worker_sleep(seat, is_searcher);
             predict_moved(seat);
             if (!may_spin) predict_look_out(seat);
@@ -668,7 +663,10 @@ static void worker_loop(struct weft_worker *seat) {
             force = FORCE_CLAIMS | FORCE_SOURCES;
         }
     }
+    if (has_tokens) (void)tokens_leave();
 }
+
+static NOINLINE void worker_turns_with_tokens(struct weft_worker *seat) { worker_turns(seat, true); }
 
 void worker_main(void *argument) {
     struct weft_worker *seat = argument;
@@ -687,7 +685,10 @@ void worker_main(void *argument) {
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     store_rel(D11, &seat->has_begun, 1);
     os_wake(&seat->has_begun, 1);
-    worker_loop(seat);
+    if (UNLIKELY(pool->has_tokens))
+        worker_turns_with_tokens(seat);
+    else
+        worker_turns(seat, false);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     realtime_end(seat);
     frame_pop(seat);

@@ -82,6 +82,7 @@ struct weft_worker {
     const struct lane *timed_lane; /* the lane of its last timed claim */
     uint64_t timed_ticks;          /* the longest recent time of that lane's tasks; 0: not known (predict/tasks.c) */
     const struct cell *cell;       /* the task about to run, if `extras` need it */
+    uint64_t counted;              /* one bit per open section, the last in bit 0: its thread counted before it (tokens.c) */
 
     /* read by all, written by the seat's own thread */
     ALIGNED(CACHE_LINE)
@@ -145,6 +146,7 @@ struct weft_pool {
     bool ordered;
     bool helps;                             /* waits may help */
     bool placing;                           /* sleepers keep off their waker's CPU */
+    bool has_tokens;                        /* its threads count against make's tokens (tokens.c) */
     uint32_t spare_seats;                   /* seats for spares */
     bool spares_follow, background_follows; /* these numbers follow the number of workers */
     ATOMIC(uint32_t) background_max;        /* background tasks that may run at once; written under the lock */
@@ -219,6 +221,19 @@ struct weft_pool {
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
     } slices; /* slice.c writes it; each worker writes its refusals */
+    struct {
+        int error;             /* WEFT_POOL_JOBSERVER has no effect, and why: a positive errno value */
+        weft_pool *next;       /* this and all below: under the lock of tokens.c, where has_tokens is set */
+        uint32_t runners;      /* its workers and spares that count */
+        bool asks;             /* the owner of the turn sleeps until the bell rings or there is a token */
+        bool relies;           /* it does so without a time limit, because another worker of the pool runs */
+        bool turn_is_taken;    /* a worker waits for a token; the others that wait, wait for the turn */
+        uint32_t turn_waiters; /* workers that wait for the turn */
+        os_word turn;          /* changes when the turn is passed on */
+        uint64_t exceeds_ns;   /* since when its only runner goes on without a token; 0: it does not */
+        uint64_t again_ns;     /* beside callers it does not do so again before this time */
+        os_pipe bell;
+    } tokens;
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];

@@ -78,6 +78,8 @@ std::vector<Finding> findings_limits(const Tree &tree);
 std::vector<Finding> findings_cores(const DoctorOptions &options);
 // Tries for a moment what this machine does, so not under another root.
 std::vector<Finding> findings_slices(const DoctorOptions &options);
+// Under make alone: whether its tokens are there for this program.
+std::vector<Finding> findings_make(const DoctorOptions &options);
 
 void doctor_script_print(const std::vector<Finding> &findings);
 

@@ -51,7 +51,7 @@ int doctor_main(const DoctorOptions &options) {
     Tree tree(options.root);
     std::vector<Finding> all;
     for (const auto &part : {findings_kernel(tree), findings_noise(tree), findings_power(tree), findings_limits(tree),
-                             findings_cores(options), findings_slices(options)})
+                             findings_cores(options), findings_slices(options), findings_make(options)})
         all.insert(all.end(), part.begin(), part.end());
     if (options.script)
         doctor_script_print(all);

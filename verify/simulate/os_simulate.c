@@ -113,6 +113,29 @@ void os_thread_join(os_thread thread) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+int os_jobserver_open(const char *flags, os_pipe *tokens) {
+    (void)flags, (void)tokens;
+    return ENOENT;
+}
+bool os_jobserver_take(const os_pipe *tokens, unsigned char *token) {
+    (void)tokens, (void)token;
+    return false;
+}
+bool os_jobserver_give(const os_pipe *tokens, unsigned char token) {
+    (void)tokens, (void)token;
+    return false;
+}
+bool os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    (void)tokens, (void)bell, (void)asks;
+    return deadline_ns == 0;
+}
+int os_bell_open(os_pipe *bell) {
+    (void)bell;
+    return ENOENT;
+}
+void os_bell_ring(const os_pipe *bell) { (void)bell; }
+void os_bell_still(const os_pipe *bell) { (void)bell; }
+void os_pipe_close(os_pipe *pipe) { (void)pipe; }
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;
@@ -180,6 +203,16 @@ void os_lock(os_mutex *mutex) {
         sim_sleep(mutex, 0);
     }
     mutex->word.raw = self;
+}
+
+uint64_t os_signals_block(void) { return 0; }
+void os_signals_restore(uint64_t before) { (void)before; }
+
+bool os_try_lock(os_mutex *mutex) {
+    sim_point();
+    if (mutex->word.raw != 0) return false;
+    os_lock(mutex);
+    return true;
 }
 
 void os_unlock(os_mutex *mutex) {

@@ -1,0 +1,366 @@
+/* tokens.c: a number of threads that several programs share.
+ *
+ * `make -j N` keeps N - 1 bytes in a pipe, the tokens. Each program that make starts may run one thread. A program takes a byte out of the
+ * pipe before it runs one more, and puts the byte back later. All pools of a process with WEFT_POOL_JOBSERVER share what the process has.
+ * A process without such a pool does nothing of this.
+ *
+ * Which threads count. A worker or a spare counts from before it looks for work until it parks, rests or blocks. An outside thread
+ * counts while it runs something in a call: a wait that helps, a loop, a region of forks, weft_run. os_self.counts says whether a
+ * thread counts. It changes in scopes that nest as their calls do. In a scope that runs (tokens_enter, tokens_leave) the thread
+ * counts. In a scope that sleeps (tokens_leave, tokens_return; a section of weft_block_begin, or a sleep of the library's) it does
+ * not. The end of each restores what was before. So a section in a task that a wait in a section runs ends counting again. Of more
+ * than 64 nested sections the first is forgotten: after it the thread does not count until its next task. A worker is one of its
+ * pool's runners, whatever it runs; all other threads that count are callers. One lock protects everything but is_short, a hint.
+ *
+ * The rules.
+ *   1. A thread inside a call or a task never waits here, neither for make nor for another thread. It counts at once, also after a
+ *      section or a sleep. If more threads count than may run, 1 + held, a worker gives way before its next task.
+ *   2. A worker with no task in hand begins if fewer than 1 + held count, or once it has one more token. Else it waits. Before it
+ *      waits, it has reported what it has run, and looks once more: if there is work, it wakes the threads that sleep in waits, which
+ *      may run that work; a submission may have relied on this worker. park.c takes it for busy meanwhile. When it begins, it looks
+ *      for work as a searcher.
+ *   3. In each pool one worker has the turn: it polls the pipe and the pool's bell. The others sleep until they have the turn, which
+ *      each passes on when it is done, for whatever reason. The bell rings when there is room, when the pool ends, and when its
+ *      other runners have stopped.
+ *   4. If no worker of its pool has run since it began to wait, a worker goes on without a token after GRACE_NS. So a pool runs at
+ *      least one thread, as on a machine with one CPU. It goes on until there is room, which other workers make (1). A caller makes
+ *      no room until its call ends. So beside callers the pool has a share: it runs for a tenth of GRACE_NS, or for one task if
+ *      that is longer, and then waits ten times as long, at least GRACE_NS and at most ten times GRACE_NS. The next task may use up what
+ *      is left of a share.
+ *   5. settle() runs after each change. It gives back at once the bytes that no thread here runs on or waits for.
+ *
+ * Nothing hangs. By 1 and 4 the only threads that wait for a token are workers of a pool in which another worker runs. The turn is
+ * passed on under the lock. Its owner looks again after a second, whatever was lost. A pool's end sets `exits` before it rings; the
+ * owner reads `exits` under the lock, and then sleeps on a bell that rings until it is stilled under the lock.
+ *
+ * No byte is lost in the process. A byte that was read is in `bytes` until it is written. A thread stops counting before it ends, and
+ * a pool's end joins its threads, so after the last pool's end all bytes are back. At exit a destructor gives them back, and none is
+ * read afterwards. Signals are blocked under the lock, so a handler that calls exit has not interrupted its owner. A forked child
+ * has no bytes: its state begins anew, with the one thread that it may run. A child that the library was not told of (_Fork) leaves
+ * its parent's bytes alone. A process that is killed, or calls _exit or exec, loses the bytes that it holds. A pipe that this
+ * process can no longer use, or whose make has ended, sets no limit. */
+#include "sched/tokens.h"
+
+#include "sched/find.h"
+#include "sched/priority.h"
+#include "sched/seat.h"
+
+#include <string.h>
+
+PROCESS_STATE os_word tokens_grace_us;
+#define TOKENS_MAX 1024u
+#define GRACE_NS UINT64_C(100000000)
+#define SHARE 10u                  /* beside callers a pool has a tenth of the time */
+#define EMPTY_NS UINT64_C(1000000) /* how long a caller relies on having found the pipe empty */
+
+static PROCESS_STATE struct {
+    ATOMIC(uint32_t) is_short; /* a worker must give way; a hint */
+    ATOMIC(uint32_t) is_open;  /* there are pools that share */
+    os_mutex lock;             /* of all below, and of the pools' `tokens` */
+    uint64_t signals;          /* the mask of the lock's owner before it blocked all signals */
+    os_pipe server;
+    weft_pool *pools;
+    uint32_t running; /* threads that count */
+    uint32_t callers; /* of these, those that are not among a pool's runners */
+    uint32_t asking;  /* pools of which a worker waits for a token */
+    uint32_t process; /* the one that holds the tokens: a child by _Fork has a copy of all this */
+    uint32_t held;
+    bool is_gone; /* the pipe, or its make */
+    bool is_over; /* the process ends */
+    uint64_t empty_until_ns;
+    unsigned char bytes[TOKENS_MAX];
+} T;
+
+static void lock(void) {
+    uint64_t before = os_signals_block();
+    os_lock(&T.lock);
+    T.signals = before;
+}
+static void unlock(void) {
+    uint64_t before = T.signals;
+    os_unlock(&T.lock);
+    os_signals_restore(before);
+}
+
+static uint32_t may_run(void) { return T.is_gone ? UINT32_MAX : 1 + T.held; }
+static bool may_ask(void) { return !T.is_gone && !T.is_over && T.held < TOKENS_MAX; }
+static uint64_t grace_ns(void) {
+    uint32_t grace_us = load_rlx(&tokens_grace_us);
+    return grace_us == 0 ? GRACE_NS : grace_us * UINT64_C(1000);
+}
+
+static void give_back(uint32_t keep) {
+    if (T.held > keep) T.empty_until_ns = 0;
+    while (T.held > keep) (void)os_jobserver_give(&T.server, T.bytes[--T.held]);
+}
+
+static void settle(void) {
+    uint32_t wanted = T.running + T.asking;
+    give_back(wanted > 1 ? wanted - 1 : 0);
+    store_rlx(&T.is_short, T.running > may_run());
+    for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) {
+        bool has_share = T.callers > 0 && pool->tokens.runners == 0; /* the next task may use up what is left */
+        if (T.running <= may_run() && !has_share) pool->tokens.exceeds_ns = 0;
+        bool is_alone = pool->tokens.relies && pool->tokens.runners == 0;
+        if (pool->tokens.asks && (T.running < may_run() || is_alone)) os_bell_ring(&pool->tokens.bell);
+    }
+}
+
+static void take(void) {
+    unsigned char byte;
+    if (!may_ask()) return;
+    if (os_jobserver_take(&T.server, &byte))
+        T.bytes[T.held++] = byte;
+    else
+        T.empty_until_ns = os_now_ns() + EMPTY_NS;
+}
+
+static void take_unless_empty(void) {
+    if (T.running >= may_run() && os_now_ns() >= T.empty_until_ns) take();
+}
+
+/* May one more run? */
+static bool has_room(void) {
+    if (T.running >= may_run()) take();
+    return T.running < may_run();
+}
+
+/* The calling thread's pool, if that shares. */
+static weft_pool *own_pool(void) {
+    const os_self *self = os_self_get();
+    weft_pool *pool = self->is_worker ? ((struct weft_worker *)self->worker)->pool : NULL;
+    return pool != NULL && pool->has_tokens ? pool : NULL;
+}
+
+static void begin(void) {
+    weft_pool *own = own_pool();
+    os_self_get()->counts = true;
+    T.running++;
+    ++*(own != NULL ? &own->tokens.runners : &T.callers);
+    settle();
+}
+
+static void leave(void) {
+    weft_pool *own = own_pool();
+    os_self_get()->counts = false;
+    T.running--;
+    --*(own != NULL ? &own->tokens.runners : &T.callers);
+    if (own != NULL && own->tokens.exceeds_ns != 0) {
+        uint64_t now_ns = os_now_ns();
+        own->tokens.again_ns = now_ns + min_u64(SHARE * (now_ns - own->tokens.exceeds_ns), SHARE * grace_ns());
+    }
+    settle();
+}
+
+/* ---- a thread inside a call or a task ----------------------------------------------------------------------------- */
+
+bool tokens_enter_slow(void) {
+    if (os_self_get()->counts) return false;
+    lock();
+    take_unless_empty(); /* with a token no worker need give way */
+    begin();
+    unlock();
+    return true;
+}
+
+void tokens_leave_slow(void) {
+    lock();
+    leave();
+    unlock();
+}
+
+/* ---- workers ------------------------------------------------------------------------------------------------------ */
+
+/* Beside callers: a worker of the pool, of which no other runs, may go on without a token. */
+static bool share_lasts(const weft_pool *pool) {
+    return pool->tokens.exceeds_ns != 0 && os_now_ns() < pool->tokens.exceeds_ns + grace_ns() / SHARE;
+}
+
+static bool exceeds(const weft_pool *pool) {
+    if (pool->tokens.exceeds_ns == 0 || pool->tokens.runners > 1) return false;
+    return T.callers == 0 || share_lasts(pool);
+}
+
+/* Between two tasks of a worker. false: it does not count, or no more. */
+static bool goes_on(const weft_pool *pool) {
+    if (!os_self_get()->counts) return false;
+    if (!load_rlx(&T.is_short)) return true;
+    lock();
+    if (T.running > may_run()) take_unless_empty();
+    bool may = T.running <= may_run() || exceeds(pool);
+    if (may)
+        settle();
+    else
+        leave();
+    unlock();
+    return may;
+}
+
+static bool begins_at_once(const weft_pool *pool) {
+    lock();
+    bool may = has_room() || (T.callers > 0 && pool->tokens.runners == 0 && share_lasts(pool));
+    if (may) begin();
+    unlock();
+    return may;
+}
+
+/* The worker is about to wait. It leaves nothing unreported, and wakes the waits that can run what it would have run. */
+static void hand_over(struct weft_worker *seat, bool is_searcher) {
+    weft_pool *pool = seat->pool;
+    worker_flush(seat);
+    lanes_hide(seat);
+    store_rlx(&seat->running, 0);
+    if (is_searcher) park_unscout(&pool->park, seat->index);
+    worker_unbias(pool);
+    sources_ask(pool, NULL, true);
+    priority_wake_helpers(pool);
+    if (find_sees(pool, true, NULL) || sources_hold_back(pool)) worker_wake_helpers(pool, 0);
+}
+
+/* The time (CLOCK_MONOTONIC) at which the pool may go on without a token. 0: never, because another of its workers runs. *since:
+ * since when none does; 0: one does. */
+static uint64_t pool_until(const weft_pool *pool, uint64_t *since) {
+    if (load_rlx(&tokens_grace_us) == TOKENS_GRACE_NONE || pool->tokens.runners > 0) return *since = 0;
+    if (*since == 0) *since = os_now_ns();
+    uint64_t until_ns = *since + grace_ns();
+    return T.callers > 0 ? max_u64(until_ns, pool->tokens.again_ns) : until_ns;
+}
+
+static void bell_sleep(weft_pool *pool, uint64_t until_ns) {
+    bool asks = may_ask();
+    os_bell_still(&pool->tokens.bell);
+    pool->tokens.asks = true;
+    pool->tokens.relies = pool->tokens.runners > 0;
+    unlock();
+    bool works = os_jobserver_wait(&T.server, &pool->tokens.bell, asks, until_ns);
+    lock();
+    pool->tokens.asks = false;
+    if (!works) T.is_gone = true;
+}
+
+/* Under the lock, by the owner of the turn. */
+static void await_token(weft_pool *pool) {
+    uint64_t since = 0;
+    T.asking++;
+    while (!load_rlx(&pool->exits) && !has_room()) {
+        uint64_t until_ns = pool_until(pool, &since);
+        uint64_t now_ns = until_ns == 0 ? 0 : os_now_ns();
+        if (until_ns != 0 && now_ns >= until_ns) {
+            pool->tokens.exceeds_ns = now_ns;
+            break;
+        }
+        bell_sleep(pool, until_ns);
+    }
+    T.asking--;
+    if (load_rlx(&pool->exits))
+        settle();
+    else
+        begin();
+}
+
+/* Both under the lock. The turn is no os_mutex: that one spins where the system has no FUTEX_LOCK_PI, and this one may be long. */
+static void turn_take(weft_pool *pool) {
+    while (pool->tokens.turn_is_taken) {
+        uint32_t seen = load_rlx(&pool->tokens.turn);
+        pool->tokens.turn_waiters++;
+        unlock();
+        os_wait(&pool->tokens.turn, seen, 0);
+        lock();
+        pool->tokens.turn_waiters--;
+    }
+    pool->tokens.turn_is_taken = true;
+}
+static void turn_pass(weft_pool *pool) {
+    pool->tokens.turn_is_taken = false;
+    if (pool->tokens.turn_waiters == 0) return;
+    add_rlx(&pool->tokens.turn, 1);
+    os_wake(&pool->tokens.turn, 1);
+}
+
+bool tokens_await(struct weft_worker *seat, bool *is_searcher) {
+    weft_pool *pool = seat->pool;
+    if (goes_on(pool) || begins_at_once(pool)) return true;
+    hand_over(seat, *is_searcher);
+    lock();
+    turn_take(pool);
+    await_token(pool);
+    turn_pass(pool);
+    unlock();
+    *is_searcher = park_searcher(&pool->park, seat->index);
+    return false;
+}
+
+/* ---- pools and processes ------------------------------------------------------------------------------------------ */
+
+void tokens_begin(weft_pool *pool, const char *makeflags) {
+    lock();
+    if (T.pools == NULL) T.is_gone = false;
+    int error = T.pools == NULL ? os_jobserver_open(makeflags, &T.server) : 0;
+    if (T.pools != NULL && T.process != os_process_id())
+        error = EBADF; /* a child that no fork handler saw: the bytes are its parent's */
+    if (error == 0) {
+        error = os_bell_open(&pool->tokens.bell);
+        if (error != 0 && T.pools == NULL) os_pipe_close(&T.server);
+    }
+    pool->tokens.error = error;
+    pool->has_tokens = error == 0;
+    if (pool->has_tokens) {
+        pool->tokens.next = T.pools;
+        T.pools = pool;
+        T.process = os_process_id();
+        store_rlx(&T.is_open, 1);
+    }
+    unlock();
+}
+
+void tokens_end(weft_pool *pool) {
+    if (!pool->has_tokens || pool->fork_count != os_fork_count()) return;
+    lock();
+    weft_pool **link = &T.pools;
+    while (*link != pool) link = &(*link)->tokens.next;
+    *link = pool->tokens.next;
+    os_pipe_close(&pool->tokens.bell);
+    if (T.pools == NULL) {
+        give_back(0);
+        os_pipe_close(&T.server);
+        store_rlx(&T.is_open, 0);
+    }
+    unlock();
+}
+
+void tokens_ring(const weft_pool *pool) {
+    lock();
+    os_bell_ring(&pool->tokens.bell);
+    unlock();
+}
+
+void tokens_forked(void) {
+    if (load_rlx(&T.is_open)) os_pipe_close(&T.server);
+    for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) os_pipe_close(&pool->tokens.bell);
+    memset(&T, 0, sizeof T);
+    T.server.fd = -1;
+    T.is_gone = true; /* until the child makes a pool */
+    os_self_get()->counts = false;
+}
+
+#if !defined(WEFT_EXPLORE)
+__attribute__((destructor)) static void process_ends(void)
+#else
+void explore_process_ends(void)
+#endif
+{
+    if (!load_rlx(&T.is_open) || T.process != os_process_id()) return;
+    uint64_t signals = os_signals_block();
+    uint64_t until_ns = os_now_ns() + GRACE_NS;
+    bool has_lock = os_try_lock(&T.lock);
+    while (!has_lock && os_now_ns() < until_ns) { /* no end may hang, whatever has become of the owner */
+        os_yield();
+        has_lock = os_try_lock(&T.lock);
+    }
+    if (has_lock) {
+        T.is_over = true;
+        give_back(0);
+        os_unlock(&T.lock);
+    }
+    os_signals_restore(signals);
+}
