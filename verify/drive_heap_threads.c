@@ -297,7 +297,8 @@ static uint32_t *make_own(size_t size, uint32_t color) {
     return block;
 }
 static void hand_over_own(void) {
-    for (uint32_t i = 0; i < SENT; i++) store_rel(drive_heap_given, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
+    for (uint32_t i = 0; i < SENT; i++)
+        store_rel(drive_heap_given, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t *block = make_own(SIZE, 200 + i);
         if (i % 2 == 0) EXPECT(weft_arena_free(own, block) == WEFT_OK);

@@ -75,8 +75,9 @@ struct thread {
     const void *sleeps_on;
     uint64_t deadline_ns; /* 0: none */
     bool timed_out;
-    bool paused;          /* wants another thread to run */
-    bool is_fifo, yields; /* runs whenever it can, but for one turn after os_yield */
+    bool paused;           /* wants another thread to run */
+    bool no_maps, no_room; /* explore_memory */
+    bool is_fifo, yields;  /* runs whenever it can, but for one turn after os_yield */
     int32_t priority;
     uint32_t streak;
     os_self self;

@@ -59,6 +59,8 @@ void explore_step(void);
 /* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else
  * does. It leaves the CPU only when it sleeps, and to os_yield, never to os_pause. */
 void explore_fifo(bool is_fifo);
+/* Whether the calling thread finds memory from now on: new mappings, and room where an old one was (os_grow). */
+void explore_memory(bool maps, bool grows);
 /* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
 extern os_thread explore_cpus_of;

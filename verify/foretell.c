@@ -38,7 +38,7 @@ static struct {
     struct {
         uint32_t index;
         int32_t time;
-    } since[SINCE_MAX]; /* what that thread has read and written since then */
+    } since[SINCE_MAX];   /* what that thread has read and written since then */
     uint32_t since_count; /* more than SINCE_MAX: not all are kept */
     bool holds;           /* the store came, all was as it had been */
 } F;

@@ -53,7 +53,6 @@ void model_begin(void) {
 
 /* ---- views -------------------------------------------------------------------------------------------------------- */
 
-
 static void view_raise(struct view *v, uint32_t i, int32_t time) {
     while (v->n <= i) v->time[v->n++] = 0;
     if (v->time[i] < time) v->time[i] = time;
