@@ -417,6 +417,28 @@ static void give_slots(void) {
 }
 EXPLORE_DRIVER(heap_purge, .about = "the purge thread misses nothing that is freed", .setup = setup, .threads = {give_slots},
                .check = check);
+/* It sleeps, is woken and is stopped at the same moment. */
+static bool was_asleep; /* the test's own */
+static void setup_asleep(void) {
+    setup();
+    was_asleep = false;
+    EXPECT(purge_set(true, NULL) == WEFT_OK);
+}
+static void await_asleep(void) {
+    while (!was_asleep && load_rlx(&purge_word) != purge_word_of(PURGE_ASLEEP))
+        os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
+    was_asleep = true;
+}
+static void wake_it(void) {
+    await_asleep();
+    purge_poke();
+}
+static void stop_it(void) {
+    await_asleep();
+    EXPECT(purge_set(false, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(heap_purge_stop, .about = "the purge thread is woken while it is stopped", .setup = setup_asleep,
+               .threads = {wake_it, stop_it}, .check = check);
 /* Nothing stays behind when threads that used the heap end, whoever frees last. */
 static bool memory_waits(void) {
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
