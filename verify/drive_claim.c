@@ -141,6 +141,8 @@ static void again_check(void) {
 }
 EXPLORE_DRIVER(claim_again, .about = "a thief late by a whole claim", .setup = claim_setup,
                .threads = {runner_again, thief_again}, .check = again_check);
+EXPLORE_DRIVER(claim_again_two, .about = "the same with two of them", .setup = claim_setup,
+               .threads = {runner_again, thief_again, thief_again}, .check = again_check);
 
 static void check_round(uint32_t round) {
     for (uint32_t slot = 1; slot <= tasks_of(round); slot++) EXPECT(world.run[round][slot] == 1);

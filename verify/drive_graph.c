@@ -20,6 +20,7 @@ struct item {
     bool awaits;
     bool waits;   /* for another group */
     bool dawdles; /* for a while, until somebody sleeps who could help */
+    bool meets;   /* stays a while, until all that meet are there */
 };
 
 static struct {
@@ -30,6 +31,7 @@ static struct {
     weft_node nodes[NODES];
     struct item items[NODES];
     uint32_t rounds;
+    uint32_t met; /* the test's own */
 } world;
 
 static int empty_task(void *payload, weft_worker *self) {
@@ -54,6 +56,8 @@ static int node_fn(void *context, weft_worker *self) {
         EXPECT(weft_group_wait(weft_worker_pool(self), &group) == WEFT_OK);
     }
     for (int i = 0; item->dawdles && i < 60 && load_rlx(&world.pool->park.word[0].helpers) == 0; i++) os_pause();
+    world.met += item->meets;
+    for (int i = 0; item->meets && i < 60 && world.met < 2; i++) os_pause();
     if (item->sends) {
         store_rel(drive_graph_sent, &world.event, 1);
         os_wake(&world.event, 1);
@@ -271,6 +275,24 @@ static void run_failing(void) {
 }
 EXPLORE_DRIVER(graph_fail, .about = "two nodes fail at once, then a whole run", .setup = setup_failing,
                .threads = {run_failing}, .check = check_whole);
+
+/* Both have run before either failure is noted: the first node's is the run's. */
+static void setup_meeting(void) {
+    setup_pool(1);
+    for (uint32_t i = 2; i < NODES; i++) edge(i % 2, i);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        world.items[i].meets = true;
+        world.items[i].result = 7 - (int)i;
+    }
+}
+static void run_meeting(void) { EXPECT(weft_graph_run(world.pool, world.graph) == 7); }
+static void check_meeting(void) {
+    for (uint32_t i = 0; i < NODES; i++) EXPECT(world.items[i].runs == (i < 2 ? 1 : 0));
+    end();
+}
+EXPLORE_DRIVER(graph_fail_both, .about = "two nodes return their failures at the same time", .setup = setup_meeting,
+               .threads = {run_meeting}, .check = check_meeting);
 
 /* ---- cancelling --------------------------------------------------------------------------------------------------- */
 

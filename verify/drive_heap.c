@@ -545,6 +545,43 @@ static void filled_check(void) {
 EXPLORE_DRIVER(heap_hollow_filled, .about = "a hollow segment is filled by one of two", .setup = hollow_setup,
                .threads = {take_all_slots, take_all_slots}, .check = filled_check);
 
+/* A hollow segment is filled by whom no other memory is given, at once or after another has found no room there. */
+static struct heap_segment *hollowed;
+static bool was_refused; /* the test's own */
+static void hollow_later_setup(void) {
+    heaps_reset();
+    was_refused = false;
+    struct slots got = depot_take(1);
+    hollowed = got.segment;
+    depot_put(got.segment, got.bits);
+}
+static void hollow_it(void) { EXPECT(depot_hollow() != 0); }
+static void fill_it(void) {
+    struct slots got;
+    explore_memory(false, true);
+    while ((got = depot_take(1)).segment == NULL) os_pause();
+    EXPECT(got.segment == hollowed);
+}
+static void fill_hollow(void) {
+    while (!load_rlx(&hollowed->hollow)) os_pause();
+    fill_it();
+}
+static void find_no_room(void) {
+    while (!load_rlx(&hollowed->hollow)) os_pause();
+    explore_memory(false, false);
+    EXPECT(depot_take(1).segment == NULL);
+    was_refused = true;
+}
+static void fill_refused(void) {
+    while (!was_refused) os_pause();
+    fill_it();
+}
+static void hollow_later_check(void) { EXPECT(load_rlx(&depot.hollows) == 0 && load_rlx(&depot.segments) == 1); }
+EXPLORE_DRIVER(heap_hollow_seen, .about = "a hollow segment is filled as soon as it is seen", .setup = hollow_later_setup,
+               .threads = {hollow_it, fill_hollow}, .check = hollow_later_check);
+EXPLORE_DRIVER(heap_hollow_refused, .about = "the same after another has found no room for it", .setup = hollow_later_setup,
+               .threads = {hollow_it, find_no_room, fill_refused}, .check = hollow_later_check);
+
 /* ---- kept mappings ------------------------------------------------------------------------------------------------ */
 
 /* Two places; a turn of decay sees what is kept while it is taken, in part, and put back. */

@@ -42,12 +42,12 @@ static void hand_over(void) {
         uint32_t *mine = make_block(100 + i);
         plain_write(mine, sizeof *mine);
         EXPECT(*mine == 100 + i);
-        store_rel(Y1, &handed[i], mine);
+        store_rel(drive_heap_given, &handed[i], mine);
     }
 }
 static void take_over(void) {
     for (uint32_t i = 0; i < SENT; i++) {
-        uint32_t *block = load_acq(Y2, &handed[i]);
+        uint32_t *block = load_acq(drive_heap_taken, &handed[i]);
         if (block == NULL) continue;
         end_block(block, 100 + i);
         store_rlx(&handed[i], NULL);
@@ -84,7 +84,7 @@ static void hand_over_large(void) {
     for (uint32_t i = 0; i < SENT; i++) {
         uint32_t *mine = make_large(sizes[i]);
         *mine = 100 + i;
-        store_rel(Y1, &handed[i], mine);
+        store_rel(drive_heap_given, &handed[i], mine);
     }
 }
 static void use_large(void) {
@@ -192,11 +192,11 @@ static bool is_cached(const struct heap *heap, const void *block) {
     return false;
 }
 static void tell(os_word *word) {
-    add_rel(Y3, word, 1);
+    add_rel(drive_heap_told, word, 1);
     os_wake(word, 1);
 }
 static void hear(os_word *word) {
-    while (load_acq(Y4, word) == 0) os_wait(word, 0, 0);
+    while (load_acq(drive_heap_seen, word) == 0) os_wait(word, 0, 0);
 }
 static void hand_over_and_look(void) {
     uint32_t *mine[SENT];
@@ -297,7 +297,8 @@ static uint32_t *make_own(size_t size, uint32_t color) {
     return block;
 }
 static void hand_over_own(void) {
-    for (uint32_t i = 0; i < SENT; i++) store_rel(Y1, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
+    for (uint32_t i = 0; i < SENT; i++)
+        store_rel(drive_heap_given, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t *block = make_own(SIZE, 200 + i);
         if (i % 2 == 0) EXPECT(weft_arena_free(own, block) == WEFT_OK);
@@ -349,8 +350,8 @@ static void begin_checks(void) {
     EXPECT(weft_heap_configure(&config) == (is_second ? WEFT_OK : WEFT_EBUSY));
     EXPECT((heap_mine()->overflow == NULL) == is_second);
     tell(&freed);
-    store_rel(Y1, &handed[0], old_too);
-    store_rel(Y1, &handed[1], make_block(101));
+    store_rel(drive_heap_given, &handed[0], old_too);
+    store_rel(drive_heap_given, &handed[1], make_block(101));
     end_block(old, 200);
     use_some();
 }
@@ -367,14 +368,14 @@ EXPLORE_DRIVER(heap_checked_begin, .about = "checked mode begins, or another thr
 static void hand_over_mapping(void) {
     uint32_t *first = heap_alloc(SEGMENT_BYTES), *second = heap_alloc(SEGMENT_BYTES);
     EXPECT(first != NULL && second > first);
-    store_rel(Y1, &handed[0], second);
+    store_rel(drive_heap_given, &handed[0], second);
     heap_free(first);
     first = heap_alloc(3 * SEGMENT_BYTES);
     EXPECT(first != NULL);
     heap_free(first);
 }
 static void free_mapping(void) {
-    uint32_t *block = load_acq(Y2, &handed[0]);
+    uint32_t *block = load_acq(drive_heap_taken, &handed[0]);
     if (block == NULL) return;
     heap_free(block);
     explore_observe(0);
@@ -416,6 +417,28 @@ static void give_slots(void) {
 }
 EXPLORE_DRIVER(heap_purge, .about = "the purge thread misses nothing that is freed", .setup = setup, .threads = {give_slots},
                .check = check);
+/* It sleeps, is woken and is stopped at the same moment. */
+static bool was_asleep; /* the test's own */
+static void setup_asleep(void) {
+    setup();
+    was_asleep = false;
+    EXPECT(purge_set(true, NULL) == WEFT_OK);
+}
+static void await_asleep(void) {
+    while (!was_asleep && load_rlx(&purge_word) != purge_word_of(PURGE_ASLEEP))
+        os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
+    was_asleep = true;
+}
+static void wake_it(void) {
+    await_asleep();
+    purge_poke();
+}
+static void stop_it(void) {
+    await_asleep();
+    EXPECT(purge_set(false, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(heap_purge_stop, .about = "the purge thread is woken while it is stopped", .setup = setup_asleep,
+               .threads = {wake_it, stop_it}, .check = check);
 /* Nothing stays behind when threads that used the heap end, whoever frees last. */
 static bool memory_waits(void) {
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
@@ -431,11 +454,11 @@ static void setup_purged(void) {
 static void hand_over_and_leave(void) {
     hand_over_large();
     use_some();
-    add_rel(Y3, &left, 1);
+    add_rel(drive_heap_told, &left, 1);
     os_wake(&left, 1);
 }
 static void free_and_wait(void) {
-    while (load_acq(Y4, &left) == 0) os_wait(&left, 0, 0);
+    while (load_acq(drive_heap_seen, &left) == 0) os_wait(&left, 0, 0);
     take_over();
     while (memory_waits()) os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
     EXPECT(purge_set(false, NULL) == WEFT_OK);

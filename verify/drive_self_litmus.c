@@ -93,6 +93,17 @@ static void lb_right_fence(void) {
     fence_sc(self_lb_fence);
     store_rlx(&x, 1);
 }
+static void lb_left_acq_reads(void) {
+    r1 = load_acq(self_lb_acq, &x);
+    r3 = load_rlx(&z);
+    store_rlx(&y, 1);
+}
+static void lb_right_fence_first(void) {
+    store_rlx(&z, 1);
+    fence_sc(self_lb_fence);
+    r2 = load_rlx(&y);
+    store_rlx(&x, 1);
+}
 static void lb_left_light(void) {
     r1 = load_rlx(&x);
     os_fence_light(self_lb_light);
@@ -104,6 +115,10 @@ static void lb_right_heavy(void) {
     store_rlx(&x, 1);
 }
 static void lb_may(void) { MAY(r1 == 1 && r2 == 1); }
+static void lb_may_all(void) {
+    EXPECT(!(r1 == 1 && r3 == 0));
+    MAY(r1 == 1 && r2 == 1 && r3 == 1);
+}
 static void lb_never_back(void) { NEVER(r1 == 1 && r3 == 0); }
 LATE_ALLOWED(late, "both loads", lb_may, lb_left, lb_right);
 LATE_ALLOWED(late_copy, "one thread stores what it has read", lb_may, lb_left, lb_right_copies);
@@ -112,6 +127,7 @@ LATE_FORBIDDEN(if, "whether it stores depends on what it has read", lb_check, lb
 LATE_FORBIDDEN(twice, "a location is not read backwards", lb_never_back, lb_left_twice, lb_right);
 LATE_FORBIDDEN(rel, "no load comes after a release that is acquired", lb_check, lb_left_rel, lb_right_acq);
 LATE_FORBIDDEN(acq, "an acquiring load of what is released comes first", lb_check, lb_left_acq, lb_right_rel);
+LATE_ALLOWED(acq_older, "unless what it acquires is older", lb_may_all, lb_left_acq_reads, lb_right_fence_first);
 LATE_ALLOWED(fence_one, "a fence holds its own thread's loads alone", lb_may, lb_left_fence, lb_right);
 LATE_FORBIDDEN(fence, "no load comes after a fence", lb_check, lb_left_fence, lb_right_fence);
 LATE_FORBIDDEN(light, "nor after another's heavy one", lb_check, lb_left_light, lb_right_heavy);

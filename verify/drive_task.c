@@ -73,7 +73,7 @@ static void bind_and_count(void) {
     struct record *record = record_at(&world.pool->groups, id_index(id));
     if (record_note_foreign(record, id, 1) != id) return;
     counter_use(&world.pool->groups, record, 1, id), counter_submit(counter_of(record, 1), false, 1);
-    os_fence_light(T2);
+    os_fence_light(drive_task_light);
     world.is_counted = load_rlx(&record->id) == id;
 }
 static void check_one_of_two(void) {

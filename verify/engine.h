@@ -75,8 +75,9 @@ struct thread {
     const void *sleeps_on;
     uint64_t deadline_ns; /* 0: none */
     bool timed_out;
-    bool paused;          /* wants another thread to run */
-    bool is_fifo, yields; /* runs whenever it can, but for one turn after os_yield */
+    bool paused;           /* wants another thread to run */
+    bool no_maps, no_room; /* explore_memory */
+    bool is_fifo, yields;  /* runs whenever it can, but for one turn after os_yield */
     int32_t priority;
     uint32_t streak;
     os_self self;
@@ -137,6 +138,8 @@ void step_point(void);
 /* model.c */
 void model_init(void);
 void model_begin(void);
+/* 0: the view knows nothing of that location. */
+INLINE int32_t view_at(const struct view *v, uint32_t i) { return i < v->n ? v->time[i] : 0; }
 void view_join(struct view *into, const struct view *from, bool clocks);
 const struct view *view_copy(const struct view *from);
 const struct view *
@@ -159,8 +162,9 @@ uint64_t foretell_loads(void); /* of the schedule so far */
 uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order order, uint64_t value);
 /* The running thread has stored. */
 void foretell_store(uint32_t index, const struct write *w, bool is_newest);
-/* The thread's loads of that location, or all its loads, must have been performed by now. */
-void foretell_touch(const struct thread *self, uint32_t index);
+/* The thread's loads of that location, or all its loads, must have been performed by now. `time`: of the store that it reads or
+ * writes there. */
+void foretell_touch(const struct thread *self, uint32_t index, int32_t time);
 void foretell_close(const struct thread *self);
 
 /* race.c */

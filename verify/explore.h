@@ -64,6 +64,8 @@ void explore_jobserver(uint32_t tokens);
 uint32_t explore_tokens(void);
 /* What the library does at exit about tokens. */
 void explore_process_ends(void);
+/* Whether the calling thread finds memory from now on: new mappings, and room where an old one was (os_grow). */
+void explore_memory(bool maps, bool grows);
 /* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
 extern os_thread explore_cpus_of;

@@ -8,11 +8,12 @@
  *
  * A load may be put off until its thread reads or writes the same location, releases, fences, is fenced by another, or
  * asks the kernel. C11 lets relaxed loads, and a processor plain ones, go further: past a release that nobody acquires.
- * Where the store would synchronise with the load, what it tells must be older than the load; and what the thread loads
- * after it must see that. Here it does only once the store is there, so a schedule in which it loads before is void, too. */
+ * Where the store would synchronise with the load, what it tells must be older than the load; and what the thread reads and
+ * writes after the load must come after that. The thread's view has it only once the store is there, so a schedule in which
+ * it has read something older before is void, too. */
 #include "engine.h"
 
-enum { OPEN_MAX = 8 };
+enum { OPEN_MAX = 8, SINCE_MAX = 32 };
 
 struct open_load {
     uint64_t number; /* of the schedule's loads */
@@ -34,8 +35,12 @@ static struct {
     } pair;                 /* chosen */
     struct thread *told_to; /* after the load, until the store */
     struct open_load told;
-    bool has_loaded; /* since then, that thread */
-    bool holds;      /* the store came, all was as it had been */
+    struct {
+        uint32_t index;
+        int32_t time;
+    } since[SINCE_MAX];   /* what that thread has read and written since then */
+    uint32_t since_count; /* more than SINCE_MAX: not all are kept */
+    bool holds;           /* the store came, all was as it had been */
 } F;
 
 void foretell_begin(enum foretell phase) {
@@ -66,16 +71,21 @@ void foretell_close(const struct thread *self) {
     if (F.told_to == self) F.told_to = NULL;
 }
 
-void foretell_touch(const struct thread *self, uint32_t index) {
+void foretell_touch(const struct thread *self, uint32_t index, int32_t time) {
     if (F.phase == FORETELL_OFF) return;
     for (uint32_t i = 0; i < OPEN_MAX; i++)
         if (F.open[self->id][i].index == index) F.open[self->id][i].number = 0;
-    if (F.told_to == self && F.told.index == index) F.told_to = NULL;
+    if (F.told_to != self) return;
+    if (F.told.index == index) F.told_to = NULL;
+    if (F.since_count < SINCE_MAX) {
+        F.since[F.since_count].index = index;
+        F.since[F.since_count].time = time;
+    }
+    F.since_count++;
 }
 
 uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order order, uint64_t value) {
     F.loads++;
-    if (F.told_to == self) F.has_loaded = true;
     if (F.phase == FORETELL_OFF || order == EXPLORE_SC) return value;
     struct open_load load = {F.loads, value, index, self->now->clock[self->id], (order & EXPLORE_ACQ) != 0};
     if (F.phase == FORETELL_LOOK) {
@@ -85,7 +95,7 @@ uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order o
     if (load.number != F.pair.load) return value;
     F.told = load;
     F.told_to = self;
-    F.has_loaded = false;
+    F.since_count = 0;
     trace_step("reads ahead", NULL, 0, F.pair.value, 0);
     return F.pair.value;
 }
@@ -114,14 +124,22 @@ static void look(uint32_t index, const struct write *w) {
     }
 }
 
+/* Has its thread read or written something since the load that is older than what the store tells? */
+static bool tells_late(const struct view *message) {
+    if (!F.told.acquires || message == NULL) return false;
+    if (F.since_count > SINCE_MAX) return true;
+    for (uint32_t i = 0; i < F.since_count; i++)
+        if (F.since[i].time < view_at(message, F.since[i].index)) return true;
+    return false;
+}
+
 /* The store is there: the load has read it. */
 static void tell(uint32_t index, const struct write *w) {
     struct thread *self = F.told_to;
     F.told_to = NULL;
     bool is_same = self != NULL && R.hash == F.pair.hash && F.values == F.pair.values && w->value == F.pair.value &&
                    index == F.told.index;
-    bool tells_late = F.told.acquires && w->message != NULL && F.has_loaded;
-    if (!is_same || tells_late) return;
+    if (!is_same || tells_late(w->message)) return;
     F.holds = true;
     model_raise(self, index, w, F.told.acquires ? EXPLORE_ACQ : EXPLORE_RLX);
     trace_step("was read ahead", NULL, 0, self->id, 0);

@@ -53,8 +53,6 @@ void model_begin(void) {
 
 /* ---- views -------------------------------------------------------------------------------------------------------- */
 
-INLINE int32_t view_at(const struct view *v, uint32_t i) { return i < v->n ? v->time[i] : 0; }
-
 static void view_raise(struct view *v, uint32_t i, int32_t time) {
     while (v->n <= i) v->time[v->n++] = 0;
     if (v->time[i] < time) v->time[i] = time;
@@ -195,7 +193,7 @@ static struct write *choose_write(struct thread *self, uint32_t index, bool sc, 
 
 static void read_write(struct thread *self, uint32_t index, const struct write *w, enum explore_order order) {
     struct location *l = &M.locations[index];
-    foretell_touch(self, index);
+    foretell_touch(self, index, w->time);
     view_raise(self->now, index, w->time);
     acquire(self, w->message, order);
     if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
@@ -241,7 +239,7 @@ static void put(struct thread *self, uint32_t index, struct write *w, uint64_t v
     struct location *l = &M.locations[index];
     w->value = value;
     w->thread = (uint8_t)self->id;
-    foretell_touch(self, index);
+    foretell_touch(self, index, w->time);
     l->touched[self->id] = l->written[self->id] = self->now->clock[self->id];
     view_raise(self->now, index, w->time);
     if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);

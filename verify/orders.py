@@ -61,13 +61,17 @@ class Hunter:
     def read_sites(self):
         """Every mutant of an operation that stands in src/ or the public header."""
         names = {file.name for folder in (ROOT / "src", ROOT / "include") for file in folder.rglob("*") if file.is_file()}
-        kinds, places = {}, {}
+        kinds, places, others = {}, {}, set()
         for line in self.explorer.run("--sites").output.splitlines():
             tag, file, number, *of = line.split()
-            if os.path.basename(file) in names:
+            if os.path.basename(file) not in names:
+                others.add(tag)
+            else:
                 known = kinds.setdefault(tag, [])
                 known.extend(kind for kind in of if kind not in known)
                 places.setdefault(tag, (os.path.basename(file), []))[1].append(int(number))
+        if not others.isdisjoint(kinds):  # it would be weakened there, too, and die of that
+            sys.exit(f"mutants: drivers use tags of the library: {' '.join(sorted(others & kinds.keys()))}")
         return [Order(tag, kind, places[tag][0], tuple(places[tag][1])) for tag in kinds for kind in kinds[tag]]
 
     def read_coverage(self, path):

@@ -39,7 +39,9 @@ static bool fails(uint32_t flag) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-void *os_map(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, PAGE_BYTES); }
+static bool has_no_map(void) { return R.current->no_maps || fails(EXPLORE_MEMORY_FAILS); }
+
+void *os_map(size_t bytes) { return has_no_map() ? NULL : block_new(bytes, PAGE_BYTES); }
 bool os_unmap(void *memory, size_t bytes) {
     block_free(memory, bytes);
     return true;
@@ -48,13 +50,11 @@ void os_purge(void *memory, size_t bytes) { block_purge(memory, bytes); }
 void os_purge_pages(void *pages, size_t bytes) {
     if (!fails(EXPLORE_MEMORY_FAILS)) block_purge(pages, bytes);
 }
-void *os_map_aligned(size_t bytes, size_t alignment) {
-    return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, alignment);
-}
+void *os_map_aligned(size_t bytes, size_t alignment) { return has_no_map() ? NULL : block_new(bytes, alignment); }
 void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
 bool os_space_is_limited(void) { return false; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
-    return block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
+    return !R.current->no_room && block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
 }
 
 bool os_moves(void) { return true; }

@@ -176,7 +176,7 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     t->self.heap = os_no_heap;
     t->entry = entry;
     t->argument = argument;
-    t->paused = t->timed_out = t->is_fifo = t->yields = false;
+    t->paused = t->timed_out = t->is_fifo = t->yields = t->no_maps = t->no_room = false;
     t->streak = 0;
     t->deadline_ns = 0;
     t->priority = (int32_t)choose(R.mode == MODE_DFS ? 1 : 1000) + 1;
@@ -215,6 +215,11 @@ void thread_run_schedule(void) {
 }
 
 void explore_fifo(bool is_fifo) { R.current->is_fifo = is_fifo; }
+
+void explore_memory(bool maps, bool grows) {
+    R.current->no_maps = !maps;
+    R.current->no_room = !grows;
+}
 
 unsigned explore_self(void) { return R.current->id; }
 

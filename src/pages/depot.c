@@ -39,11 +39,9 @@
  *   A13 segment_below: load link     acquire  A12     as A12
  *   A14 run_look_far: store run_at   release  A15     a search goes on at a segment before it is made
  *   A15 run_look_far: load run_at    acquire  A14     see A14
- *   A16 segment_hollow: store hollow release  A17     the last owner's notes of the slots come after the next owner's.
- *                                                survives order: these are read-modify-writes, and in the explorer none reads what is stored later
- *   A17 segment_fill: CAS hollow     acquire  A16, A18  see A16; split: two threads own all slots. survives order: as A16
- *   A18 segment_fill: store hollow   release  A17     what A17 has acquired is passed on to the next thread that tries.
- *                                                survives order: no driver makes the mapping fail here; otherwise as A16
+ *   A16 segment_hollow: store hollow release  A17     the slots are mapped again before they are unmapped: there is no room
+ *   A17 segment_fill: CAS hollow     acquire  A16, A18  see A16; split: two threads own all slots
+ *   A18 segment_fill: store hollow   release  A17     as A16: what A17 has acquired is passed on to the next thread that tries
  */
 #include "pages/depot.h"
 
