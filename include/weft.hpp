@@ -21,7 +21,8 @@
  * The wait rethrows what a task has thrown; if several threw, that of the task submitted first, as in weft_group_wait. Every
  * other failure is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that take
  * a std::error_code & store the code there instead of throwing; tasks' exceptions still pass through. Without exceptions
- * (-fno-exceptions), an error ends the program with a message.
+ * (-fno-exceptions), an error ends the program with a message. The numbers below INT_MIN / 4 are not for tasks to return:
+ * weft.hpp uses them for what tasks have thrown, and for those of their codes that a wait could return as its own.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -131,6 +132,8 @@ inline void check(int code, const char *what) {
 /// The exceptions that tasks have thrown. Each exception gets a number, which its task returns: so the number that the group
 /// reports selects the exception. A group that has ended may be in use again before its wait asks here. So each exception is
 /// also stored with the group's id, which is a different one then.
+/// Tasks may return codes by which a wait says that it could not wait, such as WEFT_ETIMEDOUT. These are translated (`told`).
+/// So if a wait returns such a code, the group goes on, unless a task of weft.h has returned it.
 class failures {
   public:
     explicit failures(const weft_group *counted = nullptr) noexcept : of(counted) {}
@@ -144,30 +147,39 @@ class failures {
     /// Call inside a catch clause, on any thread.
     int keep() noexcept {
         auto *mine = new (std::nothrow) failure{nullptr, use(), 0, std::current_exception()};
-        if (mine == nullptr) return WEFT_ENOMEM;
+        if (mine == nullptr) return told(WEFT_ENOMEM);
         const std::lock_guard<std::mutex> guard(lock);
-        mine->code = INT_MIN + static_cast<int>(count++ % (1u << 30));
+        mine->code = INT_MIN + static_cast<int>(count++ % kept_most);
         mine->next = newest;
         newest = mine;
         return mine->code;
     }
 
-    /// Throws the exception of that number if there is one; otherwise returns the number. Other exceptions of that use of the
+    /// What a task returns in place of its code.
+    static constexpr int told(int code) noexcept { return code >= 0 || is_end(code) ? code : told_zero + code; }
+
+    /// Throws the exception of that number if there is one; otherwise returns the code. Other exceptions of that use of the
     /// group are dropped, unless the number says that not all its tasks have ended: then a later wait asks for them.
-    int rethrow(int code, std::uint64_t in = 0) {
-        if (!is_end(code) || (code == WEFT_ENOMEM && in != 0 && use() == in)) return code;
-        std::exception_ptr thrown = take(code, in);
+    int rethrow(int number, std::uint64_t in = 0) {
+        if (!is_end(number)) return number;
+        std::exception_ptr thrown = take(number, in);
 #if defined(__cpp_exceptions)
         if (thrown) std::rethrow_exception(std::move(thrown));
 #endif
-        return code;
+        return number < told_zero && number >= told_zero - told_most ? number - told_zero : number;
     }
 
   private:
+    static constexpr unsigned kept_most = 1u << 30; ///< numbers of exceptions, from INT_MIN up
+    static constexpr int told_most = 64;            ///< more than there are WEFT_* codes
+    static constexpr int told_zero = INT_MIN + static_cast<int>(kept_most) + told_most;
+
+    /// Of a wait's result. false: nothing was thrown, or the wait could not be.
     static constexpr bool is_end(int code) noexcept {
         switch (code) {
         case WEFT_OK:
         case WEFT_EINVAL:
+        case WEFT_ENOMEM:
         case WEFT_EAGAIN:
         case WEFT_ESHUTDOWN:
         case WEFT_EDEADLK:
@@ -224,32 +236,31 @@ class failures {
 
 /// Calls f as a task's function: what it throws goes to `sink`.
 template <class F, class... Args> int call(failures *sink, F &&f, Args... args) noexcept {
+    using result = std::invoke_result_t<F, Args...>;
+    static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a task returns void or int");
     WEFT_TRY {
-        if constexpr (std::is_void_v<std::invoke_result_t<F, Args...>>) {
+        if constexpr (std::is_void_v<result>) {
             std::invoke(std::forward<F>(f), args...);
             return 0;
         } else {
-            return std::invoke(std::forward<F>(f), args...);
+            return failures::told(std::invoke(std::forward<F>(f), args...));
         }
     }
     WEFT_CATCH { return sink->keep(); }
 }
 
+/// The callable of a task, or of a graph's node, may take its worker.
+template <class F> int call_task(failures *sink, F &&f, [[maybe_unused]] weft_worker *self) noexcept {
+    if constexpr (std::is_invocable_v<F, weft_worker *>)
+        return call(sink, std::forward<F>(f), self);
+    else
+        return call(sink, std::forward<F>(f));
+}
+
 template <class F> struct task {
     failures *sink;
     F f;
-
-    int run(weft_worker *self) noexcept {
-        if constexpr (std::is_invocable_v<F, weft_worker *>) {
-            using result = std::invoke_result_t<F, weft_worker *>;
-            static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a task returns void or int");
-            return call(sink, std::move(f), self);
-        } else {
-            using result = std::invoke_result_t<F>;
-            static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a task returns void or int");
-            return call(sink, std::move(f));
-        }
-    }
+    int run(weft_worker *self) noexcept { return call_task(sink, std::move(f), self); }
 };
 
 /// Payloads are aligned to this.
@@ -392,7 +403,9 @@ class group {
     }
 
     weft_pool *pool() const noexcept { return home; }
-    /// For calls of weft.h.
+    /// For calls of weft.h. A wait of weft.h returns numbers below INT_MIN / 4 for what tasks of `submit` have thrown, which is
+    /// then kept until the group goes, and for some of their codes. A task of weft.h must not return a code by which a wait
+    /// says that it could not wait: WEFT_EINVAL to WEFT_ETIMEDOUT, and WEFT_EBUSY.
     weft_group *native() noexcept { return &counted; }
 
   private:

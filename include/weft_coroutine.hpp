@@ -12,7 +12,9 @@
  * finished one, at once. It counts in the group that it was spawned into until its end: that group's wait waits for it, and
  * throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, co_await throws
  * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed. That is why a
- * co awaits what is here alone: another co, a group, resume_on. Coroutines of other types may await these, too.
+ * co awaits what is here alone: another co, a group, resume_on. Coroutines of other types may await these, too. What a
+ * coroutine throws out of itself on that thread is dropped: the wait throws WEFT_ECANCELED, or what a task that ran has
+ * thrown.
  *
  * A co that another awaits takes no stack where the compiler makes tail calls of them: clang always, gcc from -O2 or with
  * -foptimize-sibling-calls, neither under AddressSanitizer or ThreadSanitizer. Else each that ends without having waited
@@ -248,7 +250,7 @@ class group_awaiter {
     void await_resume() {
         asleep.set(false);
         if (!is_over) check(code, "co_await weft::group"); // it was dropped, or could not be queued
-        if (!is_over && has_slept) { // what was submitted to it since then is for other waits, and so is its error
+        if (!is_over && has_slept) { // other waits get its error if what was submitted to it since then is unfinished
             code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1);
             if (code == WEFT_ETIMEDOUT) code = WEFT_OK;
         } else if (!is_over) {
@@ -288,7 +290,8 @@ class group_awaiter {
 /// Suspends until the group has finished; throws as its wait does. In a coroutine that belongs to this group it throws
 /// WEFT_EDEADLK. Coroutines of types other than co may await it, too: they continue as tasks of the pool's own group. In a
 /// coroutine that was spawned in another pool, the thread waits. If more is submitted to the group before the coroutine goes on, it
-/// does not wait for that, nor throw the group's error, which the next wait gets.
+/// does not wait for that. If that has finished as well, it throws the group's error, which may be that of the later tasks; if
+/// not, the next wait gets the group's error.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
 namespace detail {
@@ -352,7 +355,9 @@ inline void spawn(group &where, co<> work) {
     detail::fail(error, "weft::spawn");
 }
 
-/// Runs the coroutine on the pool, waits for its end and helps. Returns its result, or throws what it has thrown.
+/// Runs the coroutine on the pool, waits for its end and helps. Returns its result, or throws what it has thrown. In a
+/// task whose own group the coroutine awaits, neither could end: it throws WEFT_EDEADLK if this thread runs the coroutine at
+/// that time, and ends the program if another does.
 template <class T> T sync_wait(weft_pool *pool, co<T> work) {
     using kept = std::conditional_t<std::is_void_v<T>, bool, T>;
     std::optional<kept> result;

@@ -7,7 +7,7 @@
  * What is scheduled is a task, of the pool's own group or of the one given; its operation state is the task's payload by
  * pointer: nothing is allocated. A task that is dropped, because its group was cancelled or the pool aborted, completes with
  * set_stopped on the thread that drops it; so does one whose receiver's stop token was asked to stop before it begins. When
- * weft_submit gives an error, set_error has a weft::error. stdexec::sync_wait blocks its thread and does not help: not
+ * weft_submit gives an error, set_error has a weft::error; without exceptions, that ends the program. stdexec::sync_wait blocks its thread and does not help: not
  * inside tasks. A group can be urgent or in the background, and still has to be waited for.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
@@ -66,11 +66,15 @@ template <class Receiver> class scheduler::operation {
 
   private:
     static std::exception_ptr failure(int error) noexcept {
+#if defined(__cpp_exceptions)
         try {
             return std::make_exception_ptr(weft::error(error, "weft::scheduler"));
         } catch (...) {
             return std::current_exception(); // no memory for its text
         }
+#else
+        detail::fail(error, "weft::scheduler");
+#endif
     }
     static int run(void *payload, weft_worker *worker) noexcept {
         operation *self = *static_cast<operation **>(payload);

@@ -228,8 +228,7 @@ namespace detail {
 template <class T, class Map, class Combine> class reducer {
   public:
     reducer(const weft_range &whole, Map &map_each, Combine &combine_two)
-        : range(whole), map(map_each), combine(combine_two),
-          parts((whole.end - whole.begin) / whole.grain + ((whole.end - whole.begin) % whole.grain != 0 ? 1 : 0)) {}
+        : range(whole), map(map_each), combine(combine_two), parts(leaves(whole)) {}
 
     T run(weft_pool *pool) {
         weft_reduction how{};
@@ -255,6 +254,17 @@ template <class T, class Map, class Combine> class reducer {
     }
 
   private:
+    /// More than a vector may have is too much memory, and no std::length_error.
+    static std::size_t leaves(const weft_range &whole) {
+        const std::size_t count = whole.end - whole.begin, most = std::vector<std::optional<T>>().max_size();
+        const std::size_t all = count / whole.grain + (count % whole.grain != 0 ? 1 : 0);
+#if defined(__cpp_exceptions)
+        if (all > most) throw std::bad_alloc();
+#else
+        if (all > most) fail(WEFT_ENOMEM, "weft::reduce");
+#endif
+        return all;
+    }
     int leaf(std::size_t begin, std::size_t end, std::size_t *number) {
         *number = (begin - range.begin) / range.grain;
         if constexpr (std::is_invocable_v<Map &, std::size_t, std::size_t>) {
@@ -348,8 +358,8 @@ template <class It, class Compare> class sorter {
             progress[i] = done;
         };
         loop<std::size_t, decltype(once)> all{&once, 0};
-        int code = weft_for(home, {0, indices, 1}, all.run, &all);
-        if (all.thrown.rethrow(code) == WEFT_OK) return;
+        int code = all.thrown.rethrow(weft_for(home, {0, indices, 1}, all.run, &all));
+        if (code == WEFT_OK) return;
         for (std::size_t i = 0; i < indices; i++) {
             if (progress[i] == begun) fail(code, "weft::sort"); // it threw what there was no memory to keep
             if (progress[i] == waits) body(i);
@@ -458,15 +468,14 @@ class graph {
     /// Throws WEFT_ECYCLE; weft_graph_build(native(), &node) returns a node of the cycle.
     void build() { detail::check(weft_graph_build(made, nullptr), "weft::graph::build"); }
 
-    /// Throws the exception of the first node, in the order of adding, that failed.
-    void run(weft_pool *pool) { detail::check(thrown.rethrow(weft_graph_run(pool, made)), "weft::graph::run"); }
-    void run(weft_pool *pool, std::error_code &error) {
-        error.assign(thrown.rethrow(weft_graph_run(pool, made)), category());
-    }
+    /// Throws the exception of the first node, in the order of adding, that failed; WEFT_EBUSY until another run has returned.
+    void run(weft_pool *pool) { detail::check(run_code(pool), "weft::graph::run"); }
+    void run(weft_pool *pool, std::error_code &error) { error.assign(run_code(pool), category()); }
 
     /// Cancels the run in `pool`: nodes that have not started never will.
     void cancel(weft_pool *pool) { detail::check(weft_graph_cancel(pool, made), "weft::graph::cancel"); }
 
+    /// For calls of weft.h, as group::native.
     weft_graph *native() noexcept { return made; }
 
   private:
@@ -480,17 +489,24 @@ class graph {
         template <class G> step_of(detail::failures *failures, G &&g) : sink(failures), f(std::forward<G>(g)) {}
         static int run(void *payload, weft_worker *self) noexcept {
             auto *it = static_cast<step_of *>(payload);
-            if constexpr (std::is_invocable_v<F &, weft_worker *>)
-                return detail::call(it->sink, it->f, self);
-            else
-                return detail::call(it->sink, it->f);
+            return detail::call_task(it->sink, it->f, self);
         }
         detail::failures *sink;
         F f;
     };
+    /// `thrown` is of one run at a time, until that has asked for its exception.
+    int run_code(weft_pool *pool) {
+        if (runs.exchange(true, std::memory_order_acquire)) return WEFT_EBUSY;
+        struct end {
+            std::atomic<bool> *runs;
+            ~end() { runs->store(false, std::memory_order_release); }
+        } ended{&runs};
+        return thrown.rethrow(weft_graph_run(pool, made));
+    }
     weft_graph *made = nullptr;
     std::vector<std::unique_ptr<step>> steps{};
     detail::failures thrown{};
+    std::atomic<bool> runs{false};
 };
 
 } // namespace WEFT_SEEN

@@ -176,6 +176,21 @@ TEST_CASE("a group cannot be awaited by one of its own") {
     CHECK(code == WEFT_EDEADLK);
 }
 
+TEST_CASE("a task cannot wait for a coroutine that awaits its group") {
+    weft::pool pool(1);
+    weft::group group(pool);
+    int code = 0;
+    group.submit([&] { // the only thread that could begin it
+        try {
+            weft::sync_wait(pool, [](weft::group &own) -> weft::co<> { co_await own; }(group));
+        } catch (const weft::error &error) {
+            code = error.code().value();
+        }
+    });
+    while (!group.wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(code == WEFT_EDEADLK);
+}
+
 TEST_CASE("cancelled: what has not begun is destroyed, what is suspended is told") {
     weft::pool pool(1);
     std::atomic<int> alive{0}, told{0}, ran{0};
@@ -334,6 +349,67 @@ TEST_CASE("what is submitted to a group after it has finished is not waited for"
     }(before, home, later));
     for (weft::group *one : {&home, &before})
         while (!one->wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+}
+
+TEST_CASE("an awaited group reports a task's WEFT_ETIMEDOUT") {
+    weft::pool pool(1);
+    const auto awaits = [](weft::group &after) -> weft::co<int> {
+        try {
+            co_await after;
+        } catch (const weft::error &error) {
+            co_return error.code().value();
+        }
+        co_return 0;
+    };
+    weft::group before(pool), home(pool);
+    gate door;
+    const auto fails = [] { return int{WEFT_ETIMEDOUT}; };
+    {
+        const occupied worker(pool);
+        before.submit(fails);
+        CHECK(weft_group_help(pool, before.native()) == 1);
+        CHECK(weft::sync_wait(pool, awaits(before)) == WEFT_ETIMEDOUT); // at once
+        CHECK(before.native()->id == 0);
+    }
+    int code = 0;
+    std::atomic<bool> begun{false};
+    before.submit([&] {
+        door();
+        return fails();
+    });
+    door.entered.await();
+    weft::spawn(home, [](weft::co<int> of, int &to, std::atomic<bool> &at) -> weft::co<> {
+        at = true;
+        to = co_await std::move(of);
+    }(awaits(before), code, begun));
+    while (!begun) home.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(1)); // this thread begins it
+    door.opened.set();
+    home.wait();
+    CHECK(code == WEFT_ETIMEDOUT); // after it was suspended
+    weft::pool other(1);
+    before.submit(fails);
+    CHECK(weft::sync_wait(other, awaits(before)) == WEFT_ETIMEDOUT); // by a wait of the thread
+}
+
+TEST_CASE("what was submitted to a group after it had finished may give its error") {
+    weft::pool pool(1);
+    weft::group before(pool), home(pool);
+    int code = 0;
+    weft::spawn(home, [](weft::group &awaited, weft::group &own, int &result) -> weft::co<> {
+        auto late = [&awaited] { // its task has finished before the coroutine goes on
+            awaited.submit([] { return 23; });
+            CHECK(weft_group_help(awaited.pool(), awaited.native()) == 1);
+        };
+        awaited.submit([&own, late] { own.submit(late); }); // queued before the coroutine is
+        try {
+            co_await awaited;
+        } catch (const weft::error &error) {
+            result = error.code().value();
+        }
+    }(before, home, code));
+    while (!home.wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(code == 23);
+    before.wait();
 }
 
 TEST_CASE("a group of another pool is waited for") {

@@ -126,6 +126,23 @@ TEST_CASE("a task that returns the error of such a wait ends the group all the s
     CHECK(shared.use_count() == 1);
 }
 
+TEST_CASE("a second run of a graph for which there is no memory leaves the first its exceptions") {
+    weft::pool pool(1);
+    weft::graph graph;
+    std::error_code error;
+    const occupied worker(pool); // so this thread runs the nodes, the first of them first
+    graph.add([] { throw std::string("first"); });
+    graph.add([&] {
+        std::thread([&] {
+            hungry = 1;
+            graph.run(pool, error);
+        }).join();
+    });
+    graph.build();
+    CHECK_THROWS_AS(graph.run(pool), std::string);
+    CHECK(error.value() == WEFT_EBUSY);
+}
+
 TEST_CASE("a group and a future that go wait for memory") {
     weft::pool pool(1);
     std::atomic<int> ran{0};

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -316,6 +317,12 @@ TEST_CASE("what combine throws reaches the caller") {
     auto throws = [](int a, int b) { return a + b < 500 ? a + b : throw std::string("too many"); };
     CHECK_THROWS_AS(weft::reduce(pool, {0, 1000, 1}, 0, one, throws), std::string);
     CHECK(weft::reduce(pool, {0, 400, 1}, 0, one, throws) == 400);
+}
+
+TEST_CASE("a reduction of more pieces than memory can hold") {
+    weft::pool pool(1);
+    auto one = [](std::size_t) { return 1; };
+    CHECK_THROWS_AS(weft::reduce(pool, {0, SIZE_MAX, 1}, 0, one, std::plus<>()), std::bad_alloc);
 }
 
 TEST_CASE("a reduction keeps the order of its operands") {
