@@ -20,7 +20,8 @@ endif
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
-	@echo 'make hosts     hosts whose source Debian has, stock and with weft: their tests, outputs, memory, speed'
+	@echo 'make hosts     hosts whose source Debian has, stock and with weft: their tests, outputs, memory, speed: an hour or two;'
+	@echo '               ROUNDS=0 for outputs and memory alone'
 	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
 	@echo 'make cluster   the real x264 over ranks and over a chunk queue, kills, three network namespaces with a cut link: some minutes'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
@@ -54,13 +55,15 @@ x264: build
 	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
 	@scripts/x264-race $(X264)
 
-# What `make hosts` runs: scripts/host --help. HOSTS="libvmaf=DIR oai=DIR" names trees.
+# What `make hosts` runs: scripts/host --help. HOSTS="libvmaf=DIR oai=DIR" names trees. ROUNDS are the turns of each case; 0: outputs and
+# memory alone.
 HOSTS ?= --all
+ROUNDS ?= 7
 
 hosts: build
 	@scripts/need build x264 libvmaf hosts
 	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
-	@scripts/host $(HOSTS)
+	@scripts/host --rounds $(ROUNDS) $(HOSTS)
 
 # Two of the libraries are in no package of Debian 12; wheels carry them, with their headers.
 WHEELS := blosc2==4.14.1 scipy-openblas32==0.3.34.481.3

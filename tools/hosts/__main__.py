@@ -44,6 +44,7 @@ def parse_arguments():
     parser.add_argument("--all", action="store_true", help="every host that is in a Debian package")
     parser.add_argument("--source", metavar="DIR", help="the source tree of the one host that is named")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="turns for each case; 0: outputs and memory alone (default: 7)")
+    parser.add_argument("--alone", type=float, metavar="PERCENT", help="take turns anew in which other programs had more of the CPUs, at most three for each")
     parser.add_argument("--only", default="", metavar="PATTERN", help="only cases whose name has this regular expression")
     parser.add_argument("--no-tests", action="store_true", help="without the hosts' own tests")
     parser.add_argument("--long", action="store_true", help="also tests of a quarter of an hour")
@@ -133,8 +134,8 @@ def report(results, only):
     rows = [row for result in results for row in result.rows]
     if rows:
         print("\nspeed: stock's time / weft's, median of the turns (interval at 95 percent); cpu: weft's CPU time / stock's; peak: medians,"
-              " and that of weft's / stock's")
-        print(table(rows, ("host", "case", "output", "peak", "speed", "cpu")))
+              " and that of weft's / stock's; others: the share of the CPUs that other programs had, median of the runs")
+        print(table(rows, ("host", "case", "output", "peak", "speed", "cpu", "others")))
     faults = [fault for result in results for fault in result.faults]
     is_failed = bool(faults)
     if len(results) == 1:
@@ -151,7 +152,7 @@ def report(results, only):
 
 def main():
     chosen = parse_arguments()
-    common.settings["long"] = chosen.long
+    common.settings.update(long=chosen.long, alone=chosen.alone)
     for name in chosen.without:
         print(f"{name}: left out: {WITHOUT[name]}")
     results = []

@@ -24,7 +24,9 @@ ADAPTERS = os.path.join(ROOT, "adapters")
 STOCK, WEFT = "stock", "weft"
 BUILDS = (STOCK, WEFT)
 HANG_SECONDS = 900
-settings = {"long": False}  # whether tests of a quarter of an hour are wanted
+settings = {"long": False,  # whether tests of a quarter of an hour are wanted
+            "alone": None}  # percent of the CPUs that others may have in a turn that counts; None: any
+TRIES = 3  # turns that are taken for each that counts, at most
 TEST_SECONDS = 3600  # C-Thread-Pool's memleaks runs valgrind hundreds of times
 
 
@@ -38,6 +40,7 @@ class Cost:
     peak_kib: int
     output: str  # a digest
     told: int = 1  # bytes of that; -1: there is no file
+    others: float = 0.0  # percent of the CPUs that other programs had meanwhile, and the host of a virtual machine took
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +89,19 @@ class Result:
     remarks: list = dataclasses.field(default_factory=list)
 
 
+def all_busy_seconds():
+    """CPU time of the whole machine that was not idle."""
+    with open("/proc/stat", encoding="utf-8") as text:
+        user, nice, system, _, _, irq, softirq, steal = (int(word) for word in text.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS):
     """Runs a command to its end, its output in `log`. One that hangs is killed and has a code that says so."""
     if output is not None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(output)  # an earlier run's
-    began, peak = time.monotonic(), f"{os.path.abspath(log)}.peak"
+    busy, began, peak = all_busy_seconds(), time.monotonic(), f"{os.path.abspath(log)}.peak"
     # The system counts what this program had in memory to a child's peak, so another program starts the command.
     starter = ["/usr/bin/time", "-q", "-f", "%M", "-o", peak]
     with open(log, "wb") as out:
@@ -105,7 +115,8 @@ def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS
         _, status, usage = os.wait4(child.pid, 0)
         guard.cancel()
     child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.monotonic() - began
+    seconds, own = time.monotonic() - began, usage.ru_utime + usage.ru_stime
+    others = max(all_busy_seconds() - busy - own, 0) / seconds / os.cpu_count() * 100
     peak_kib = 0
     if child.returncode >= 0:
         with open(peak, encoding="utf-8") as told:
@@ -115,7 +126,7 @@ def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS
         with open(output or log, "rb") as result:
             text = re.sub(ignore.encode(), b"", result.read()) if ignore else result.read()
         told = len(text.strip())
-    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, peak_kib, hashlib.sha256(text).hexdigest(), told)
+    return Cost(child.returncode, seconds, own, peak_kib, hashlib.sha256(text).hexdigest(), told, others)
 
 
 def passes(command, log, folder, environment=None, seconds=None):
@@ -153,9 +164,14 @@ def with_interval(values):
 
 
 def take_turns(host, case, rounds, work, result):
-    """A row for each case: every round runs each build once and begins with another one than the last."""
-    costs = {build: [] for build in BUILDS}
-    for turn in range(max(rounds, 1)):
+    """A row for each case: every round runs each build once and begins with another one than the last. One that others disturb does
+    not count, and another one is taken in its place, as long as there are tries."""
+    costs, limit = {build: [] for build in BUILDS}, settings["alone"]
+    turns = max(rounds, 1)
+    for turn in range(turns * (1 if limit is None else TRIES)):
+        if len(costs[WEFT]) == turns:
+            break
+        both = {}
         for build in BUILDS if turn % 2 == 0 else reversed(BUILDS):
             log = os.path.join(work, f"{case.name.replace(' ', '-').replace('/', '-')}.{build}.log")
             output = case.output(build) if case.output else None
@@ -170,7 +186,15 @@ def take_turns(host, case, rounds, work, result):
             if case.lines and output and done.told <= 0:
                 result.faults.append(f"{host.name}: {case.name}, {build}: {'an empty' if done.told == 0 else 'no'} {output}; see {log}")
                 return
-            costs[build].append(done)
+            both[build] = done
+        if limit is None or max(done.others for done in both.values()) <= limit:
+            for build, done in both.items():
+                costs[build].append(done)
+    if not costs[WEFT]:
+        result.unknown.append(f"{host.name}: {case.name}: others had more than {limit} % of the CPUs in each of {turn + 1} turns")
+        return
+    if limit is not None:
+        result.remarks.append(f"{case.name}: {len(costs[WEFT])} of {turn + (len(costs[WEFT]) < turns)} turns count")
     same = len({each.output for build in BUILDS for each in costs[build]}) == 1 if case.lines else None
     if same is False:
         result.faults.append(f"{host.name}: {case.name}: the output differs")
@@ -186,7 +210,10 @@ def take_turns(host, case, rounds, work, result):
         "peak": f"{peaks[STOCK]:.1f} -> {peaks[WEFT]:.1f} MiB, {statistics.median(shares):.3f}",
         "speed": with_interval(speeds) if rounds else "not timed",
         "cpu": f"{statistics.median(cpus):.2f}" if rounds and cpus else "",
+        "others": f"{statistics.median(each.others for build in BUILDS for each in costs[build]):.0f} %" if rounds else "",
     })
+    if rounds:  # a run that is ended before its table has shown what it had
+        print("  ".join(cell for cell in result.rows[-1].values() if cell), file=sys.stderr, flush=True)
 
 
 def measure(host, work, chosen, result):

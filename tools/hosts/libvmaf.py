@@ -84,7 +84,7 @@ class Host:
         log, noted = os.path.join(self.work, f"suite.{build}.log"), os.path.join(self.tree(build), "build", "meson-logs", "testlog.json")
         if os.path.exists(noted):
             os.remove(noted)
-        done = passes(["meson", "test", "-C", "build", "--no-rebuild"], log, self.tree(build))
+        done = passes(["meson", "test", "-C", "build", "--no-rebuild", "--timeout-multiplier", "10"], log, self.tree(build))
         tests = []
         if os.path.exists(noted):
             with open(noted, encoding="utf-8") as lines:

@@ -30,6 +30,7 @@ class Pool:
     test: str
     folders: tuple
     files: dict  # build -> sources
+    before: str = ""  # with weft: a folder of headers that stand in for the tree's own
 
 
 class Host:
@@ -87,7 +88,7 @@ class Host:
         if not os.path.exists(test):
             test = self.cut_test(os.path.join(folder, "thread-pool.c")) or test
         return Pool("pool of messages", test, (folder,),
-                    {STOCK: [os.path.join(folder, "thread-pool.c")], WEFT: [os.path.join(OWN, "fifo", "thread-pool.c")]})
+                    {STOCK: [os.path.join(folder, "thread-pool.c")], WEFT: [os.path.join(OWN, "fifo", "thread-pool.c")]}, overlay)
 
     def cut_test(self, source):
         """The test that stands at the end of the pool's file, as a file of its own; None: there is none. exit_function is in the tree's stub, too; the log that
@@ -111,7 +112,7 @@ class Host:
         return os.path.join(self.work, f"{pool.name.replace(' ', '-')}-{build}")
 
     def compile(self, pool, build):
-        ours = [os.path.join(self.work, "overlay"), INCLUDE] if build == WEFT else []
+        ours = [folder for folder in (pool.before, INCLUDE) if folder] if build == WEFT else []
         folders = [*ours, *pool.folders, *(self.path(name) for name in FOLDERS)]
         beside = [self.path(name) for name in BESIDE if os.path.exists(self.path(name))]
         command = ["gcc", "-O2", "-w", "-DMAX_NUM_CCs=1", *(f"-I{folder}" for folder in folders), pool.test, *pool.files[build], *beside,

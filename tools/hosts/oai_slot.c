@@ -6,6 +6,8 @@
  *         adapters/oai/task_ans.c build/release/libweft.a -pthread -o oai_slot
  *     chrt -r 97 ./oai_slot [SLOTS]       the joining thread with the pool's priority, as the host's L1 threads have it
  *
+ * With the tree's own pool: its thread-pool.c, task_ans.c and what tools/hosts/oai.py compiles beside them (BESIDE) instead,
+ * and a call of logInit before the pool is opened.
  * -DFLOOR, without the pool's files: two pinned threads that spin for each other and do nothing else, the machine's own part. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -17,8 +17,11 @@ class Host:
     name, package = "thpool", "cthreadpool"
 
     def __init__(self, work, source, remarks):
-        source = source or unpack(work, self.package)
         self.work, self.remarks = work, remarks
+        try:
+            source = source or unpack(work, self.package)
+        except Unavailable as reason:  # mirrors have dropped it
+            raise Unavailable(f"{reason}; thpool=DIR names a tree of its repository") from reason
         for build in BUILDS:
             self.copy(source, build)
         self.tools()
