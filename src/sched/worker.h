@@ -171,7 +171,7 @@ struct weft_pool {
     ATOMIC(uint32_t) biased; /* biased seats; raised when a seat becomes biased (task.c), lowered by worker_unbias */
     ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered; the offering thread writes it (seat.c) */
     ATOMIC(uint32_t)
-        extras;        /* EXTRA_*: what else a task's start must do; bits set by observe/, weft_group_deadline, abort */
+    extras;            /* EXTRA_*: what else a task's start must do; bits set by observe/, weft_group_deadline, abort */
     struct lane blank; /* no group's */
     struct park park;
     struct groups groups;
