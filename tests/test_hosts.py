@@ -222,8 +222,8 @@ class Report(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as work, contextlib.redirect_stdout(io.StringIO()) as told, \
                 contextlib.redirect_stderr(io.StringIO()):
-            chosen = argparse.Namespace(rounds=0, no_tests=False, only=only, work=work, long=False, alone=False, without=[], named=named,
-                                        wanted={f"host{number}": "" for number, _ in enumerate(ends)})
+            chosen = argparse.Namespace(rounds=0, no_tests=False, only=only, work=work, long=False, alone=None,
+                                        without=[], named=named, wanted={f"host{number}": "" for number, _ in enumerate(ends)})
             hosts = {f"host{number}": host(end) for number, end in enumerate(ends)}
             with mock.patch.object(hosts_main, "HOSTS", hosts), mock.patch.object(hosts_main, "parse_arguments", lambda: chosen):
                 return hosts_main.main(), told.getvalue()
