@@ -104,7 +104,7 @@ typedef struct weft_after {
  * Queues a task that starts when all tasks of groups.after have finished: those submitted before this call, and those
  * submitted before the last of these ends. What they wrote is visible to it. It starts even if they failed or were
  * cancelled; a wait for groups.after inside it returns their error at once. Some thread still has to wait for
- * groups.after.
+ * groups.after, else its memory stays with the pool.
  *
  *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
  *

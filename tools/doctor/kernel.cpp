@@ -54,7 +54,7 @@ Finding boot_list(const std::string &name, const std::string &now, const std::st
         found.boot = name + "=" + wanted;
         found.command = "kernel parameter " + found.boot;
     }
-    if (now.empty() && wanted.empty()) found.cost = "it needs a second CPU, and the kernel's option above";
+    if (now.empty() && wanted.empty()) found.cost = "it needs the kernel's option above and a second CPU";
     return found;
 }
 
