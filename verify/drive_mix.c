@@ -153,7 +153,7 @@ static void batch(struct caller *caller) {
     if (explore_pick(2) == 0) submit(caller, group);
     caller->is_batch = false;
     int error = weft_group_wait(world.pool, group);
-    bool is_dropped = error == WEFT_ECANCELED && load_rlx(&world.pool->aborted);
+    bool is_dropped = error == WEFT_ECANCELED && pool_is_aborted(world.pool);
     if (error != WEFT_OK && error != 5 && !is_dropped) explore_fail("a batch: %s", weft_strerror(error));
     harvest(caller, group);
     os_free(group);
