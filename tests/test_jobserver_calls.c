@@ -208,6 +208,7 @@ static void test_gives_way(void **state) {
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&begun), QUEUED);
     }
+    assert_int_equal(pool->claim_max, 1); /* more in one claim would all begin; not each round has had such a claim */
     end_pool(pool);
     server_end();
 }
