@@ -237,6 +237,39 @@ static void test_block(void **state) {
     server_end();
 }
 
+/* A section of another pool, which does not share: the thread of this one sleeps all the same, and another task runs. */
+static weft_pool *apart;
+static int sleep_apart(void *payload, weft_worker *self) {
+    gate *g = *(gate **)payload;
+    (void)weft_block_begin(self); /* also where no spare can come */
+    await(&g->entered);           /* by the other task */
+    gate_open(g);
+    REQUIRE(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static int run_apart(void *payload, weft_worker *self) {
+    (void)self;
+    REQUIRE(weft_run(apart, NULL, sleep_apart, payload) == WEFT_OK);
+    return 0;
+}
+static void test_block_across(void **state) {
+    (void)state;
+    server_begin(0, "fifo");
+    apart = make_pool(1);
+    weft_pool *pool = sharing_pool(4);
+    weft_group group = WEFT_GROUP_INIT;
+    gate g, *to = &g;
+    gate_init(&g);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(weft_submit(pool, &group, run_apart, &to, sizeof to), WEFT_OK);
+        assert_int_equal(weft_submit(pool, &group, gate_task, &to, sizeof to), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK); /* by workers alone */
+    }
+    end_pool(pool);
+    end_pool(apart);
+    server_end();
+}
+
 /* A task waits for what a thread does after its own wait, and one of another pool is to run meanwhile. Only time helps. */
 static void test_grace(void **state) {
     (void)state;
@@ -577,6 +610,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_worker_gives_way),
         cmocka_unit_test(test_end_beside),
         cmocka_unit_test(test_block),
+        cmocka_unit_test(test_block_across),
         cmocka_unit_test(test_grace),
         cmocka_unit_test(test_caller_comes_again),
         cmocka_unit_test(test_wait_in_section),

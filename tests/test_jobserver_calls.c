@@ -5,7 +5,7 @@
 #include "jobserver_help.h"
 
 static atomic_ullong leapt_ns, stopped_ns;
-static atomic_uint takes, waits;
+static atomic_uint takes, waits, waits_for_make;
 
 uint64_t __real_os_now_ns(void);
 uint64_t __wrap_os_now_ns(void);
@@ -26,6 +26,7 @@ bool __real_os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool a
 bool __wrap_os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns);
 bool __wrap_os_jobserver_wait(const os_pipe *tokens, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
     uint64_t now = os_now_ns();
+    if (deadline_ns == 0) atomic_fetch_add(&waits_for_make, 1);
     if (deadline_ns == 0) return __real_os_jobserver_wait(tokens, bell, asks, 0);
     atomic_fetch_add(&waits, 1);
     if (deadline_ns > now) atomic_fetch_add(&leapt_ns, deadline_ns - now);
@@ -156,6 +157,62 @@ static void test_share(void **state) {
     server_end();
 }
 
+/* ---- giving way ------------------------------------------------------------------------------------------------------ */
+
+#define WARM 5000u /* the library knows then that these tasks are tiny */
+#define QUEUED 1000u
+#define HELD 10u /* the one of them that is running when the caller comes */
+
+static atomic_uint begun;
+static gate held_task;
+static int count_and_hold(void *payload, weft_worker *self) {
+    (void)self;
+    if (atomic_fetch_add(&begun, 1) + 1 == *(unsigned *)payload) {
+        sem_post(&held_task.entered);
+        await(&held_task.opened);
+    }
+    return 0;
+}
+
+/* The worker's task ends now that this call counts: the worker waits for make before any other of its tasks. */
+static unsigned begun_beside;
+static int stay_until_it_waits(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    atomic_store(&waits_for_make, 0);
+    gate_open(&held_task);
+    while (atomic_load(&waits_for_make) == 0 && atomic_load(&begun) < QUEUED) nap();
+    begun_beside = atomic_load(&begun);
+    return 0;
+}
+
+static void test_gives_way(void **state) {
+    (void)state;
+    server_begin(0, "fifo");
+    weft_pool *pool = sharing_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    gate first;
+    unsigned none = 0, number = HELD;
+    for (unsigned i = 0; i < 20; i++) {
+        gate_init(&held_task);
+        for (unsigned n = 0; n < WARM; n++)
+            assert_int_equal(weft_submit(pool, &group, count_and_hold, &none, sizeof none), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK); /* by the worker alone */
+        atomic_store(&begun, 0);
+        gate_occupy(&first, pool, &group); /* all are there when the first is claimed */
+        for (unsigned n = 0; n < QUEUED; n++)
+            assert_int_equal(weft_submit(pool, &group, count_and_hold, &number, sizeof number), WEFT_OK);
+        gate_open(&first);
+        await(&held_task.entered);
+        assert_int_equal(weft_run(pool, NULL, stay_until_it_waits, NULL), WEFT_OK);
+        assert_int_equal(begun_beside, HELD);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+        assert_int_equal(atomic_load(&begun), QUEUED);
+    }
+    assert_int_equal(pool->claim_max, 1); /* more in one claim would all begin; not each round has had such a claim */
+    end_pool(pool);
+    server_end();
+}
+
 /* ---- calls that find no room -------------------------------------------------------------------------------------- */
 
 static int just_run(void *payload, weft_worker *self) { return (void)payload, (void)self, 0; }
@@ -190,6 +247,7 @@ int main(int argc, char **argv) {
     unsetenv("MAKEFLAGS");
     unsetenv("WEFT_JOBSERVER");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_asked), cmocka_unit_test(test_turn_sleeps),
-                                       cmocka_unit_test(test_share), cmocka_unit_test(test_full_calls)};
+                                       cmocka_unit_test(test_share), cmocka_unit_test(test_gives_way),
+                                       cmocka_unit_test(test_full_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

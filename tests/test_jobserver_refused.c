@@ -60,6 +60,30 @@ static void test_no_server(void **state) {
     close(file);
 }
 
+/* make escapes blanks and \ in what it names. An escaped blank does not end a word before the option, either. */
+static void test_escaped(void **state) {
+    (void)state;
+    char directory[] = "/tmp/weft-jobserver-XXXXXX", path[80], flags[200];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/a b\tc\\d$e", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    snprintf(flags, sizeof flags, " -Ix\\ --jobserver-auth=3,4 --jobserver-auth=fifo:%s/a\\ b\\\tc\\\\d$e -Iy\\ -- -j2",
+             directory);
+    weft_real_time found = {.struct_size = sizeof found};
+    setenv("MAKEFLAGS", flags, 1);
+    weft_pool *pool = sharing_pool(2);
+    assert_int_equal(weft_pool_real_time(pool, &found), WEFT_OK);
+    assert_int_equal(found.jobserver_errno, 0);
+    end_pool(pool);
+    expect_refused(" -Ix\\ --jobserver-auth=3,4", ENOENT, "ENOENT"); /* part of a name */
+    snprintf(flags, sizeof flags, " --jobserver-auth=fifo:%s/a b\\\tc\\\\d$e", directory);
+    expect_refused(flags, ENOENT, "ENOENT");
+    snprintf(flags, sizeof flags, " --jobserver-auth=fifo:%s\\", directory); /* escapes nothing */
+    expect_refused(flags, ENOENT, "ENOENT");
+    unlink(path);
+    rmdir(directory);
+}
+
 /* ---- whose pipe it is --------------------------------------------------------------------------------------------- */
 
 /* This program's own first pipe, at the numbers that make left in MAKEFLAGS: not one byte is taken out. */
@@ -156,6 +180,7 @@ static void test_no_files(void **state) {
         assert_int_equal(again, next);
         close(again);
     }
+    assert_string_equal(os_error_name(ENFILE), "ENFILE"); /* where the system has too many */
     server_end();
 }
 
@@ -313,9 +338,9 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     unsetenv("MAKEFLAGS");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_server), cmocka_unit_test(test_own_pipe),           cmocka_unit_test(test_parents_pipe),
-        cmocka_unit_test(test_no_files),  cmocka_unit_test(test_descriptor_is_gone), cmocka_unit_test(test_bell_is_gone),
-        cmocka_unit_test(test_make_ends), cmocka_unit_test(test_job_ends),
+        cmocka_unit_test(test_no_server),    cmocka_unit_test(test_escaped),   cmocka_unit_test(test_own_pipe),
+        cmocka_unit_test(test_parents_pipe), cmocka_unit_test(test_no_files),  cmocka_unit_test(test_descriptor_is_gone),
+        cmocka_unit_test(test_bell_is_gone), cmocka_unit_test(test_make_ends), cmocka_unit_test(test_job_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,9 @@
  * others. A program that made a pipe at these numbers, when it had been told that they are make's, is not that one, and its parent
  * does not have that pipe. Where an ancestor is gone or may not be looked at, the pipe is refused.
  *
+ * The program may close the descriptors of this file, and another file may get the number. So the inode is compared before each read,
+ * write and close. If the number changes hands after the comparison, that is not seen.
+ *
  * The end of make. make removes a named pipe. Other pipes stay open, because the children hold both ends. There the parent of this
  * process stands for make: once it has ended, the job that this process was part of is over. */
 #define _GNU_SOURCE
@@ -33,12 +36,20 @@
 #define ANCESTORS_MAX 256 /* looked at */
 #define PROC_PATH_BYTES 64
 
-/* The value of the last of these options, up to the next blank. NULL: there is none. What follows a word "--" are variables. */
+/* Up to the next blank that make has not escaped by a \. */
+static size_t word_length(const char *word) {
+    size_t length = 0;
+    while (word[length] != 0 && strchr(" \t", word[length]) == NULL)
+        length += word[length] == '\\' && word[length + 1] != 0 ? 2 : 1;
+    return length;
+}
+
+/* The value of the last of these options, up to the word's end. NULL: there is none. What follows a word "--" are variables. */
 static const char *option_in(const char *flags) {
     static const char *const names[] = {"--jobserver-auth=", "--jobserver-fds="};
     const char *value = NULL;
     for (const char *word = flags; *word != 0;) {
-        size_t length = strcspn(word, " \t");
+        size_t length = word_length(word);
         if (length == 2 && strncmp(word, "--", 2) == 0) break;
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
             if (strncmp(word, names[i], strlen(names[i])) == 0) value = word + strlen(names[i]);
@@ -197,10 +208,13 @@ static int open_pipe(const char *text, os_pipe *tokens) {
 
 static int open_fifo(const char *text, os_pipe *tokens) {
     char path[PATH_BYTES];
-    size_t length = strcspn(text, " \t");
+    size_t length = word_length(text), to = 0;
     if (length == 0 || length >= sizeof path) return EINVAL;
-    memcpy(path, text, length);
-    path[length] = 0;
+    for (size_t from = 0; from < length; from++) {
+        if (text[from] == '\\' && from + 1 < length) from++;
+        path[to++] = text[from];
+    }
+    path[to] = 0;
     return open_both_ways(path, tokens);
 }
 

@@ -111,6 +111,7 @@ const char *os_error_name(int error) {
     case EACCES: return "EACCES";
     case EBADF: return "EBADF";
     case EMFILE: return "EMFILE";
+    case ENFILE: return "ENFILE";
     case ENOENT: return "ENOENT";
     case ENOMEM: return "ENOMEM";
     case ENOSYS: return "ENOSYS";
