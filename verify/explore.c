@@ -346,7 +346,7 @@ static void print_sites(bool hits) {
 
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
-enum { DRIVERS_MAX = 512 };
+enum { DRIVERS_MAX = 1024 };
 
 static const explore_driver *drivers[DRIVERS_MAX];
 static size_t driver_count;
