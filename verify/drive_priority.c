@@ -214,7 +214,12 @@ static void setup_record(void) {
     world.record = record_open(&world.pool->groups, 0, 0);
     world.id = load_rlx(&world.record->id);
 }
-static void boost_record(void) { record_boost(&world.pool->groups, world.record, world.id); }
+static void boost_record(void) {
+    struct groups *groups = &world.pool->groups;
+    if (!record_enter(groups, world.record, world.id)) return; /* the group has ended */
+    record_boost(groups, world.record, world.id);
+    record_leave(groups, world.record, false);
+}
 static void end_record(void) {
     EXPECT(record_enter(&world.pool->groups, world.record, world.id));
     EXPECT(record_close(world.record, world.id, 0));
