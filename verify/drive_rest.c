@@ -1,15 +1,14 @@
-/* drive_rest.c: what comes before the rest of a worker's claim of several tasks: the next of them, begun by a task that helps;
- * urgent tasks. The pool has one worker, so nobody else can run what it leaves. */
+/* drive_rest.c: a task that helps begins the next one of its worker's claim of several tasks. The pool has one worker, so nobody else can run what it leaves. */
 #include "explore.h"
 #include "sched/worker.h"
 
 #include <string.h>
 
-enum { RUNS = 3, TINY_URGENT = 3, SAW_REST = 1 };
+enum { RUNS = 3, SAW_REST = 1 };
 
 static struct {
     weft_pool *pool;
-    weft_group group, urgent;
+    weft_group group;
     uint32_t ran[RUNS]; /* the test's own, like the next two */
     uint32_t order;
     bool flag;
@@ -18,11 +17,6 @@ static struct {
 static void note(uint32_t number) {
     EXPECT(world.ran[number] == 0);
     world.ran[number] = ++world.order;
-}
-static int tiny(void *payload, weft_worker *self) {
-    (void)payload;
-    (void)self;
-    return 0;
 }
 /* From a worker: the task counts as tiny, so that its claim may be of several. */
 static void submit_tiny(weft_worker *self, weft_group *group, weft_fn fn) {
@@ -39,7 +33,6 @@ static void setup(void) {
     config.workers = 1;
     config.flags = WEFT_POOL_NO_HELP;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
-    world.urgent.flags = WEFT_GROUP_URGENT;
 }
 static void end(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
@@ -50,7 +43,6 @@ static void run(weft_fn parent) {
     EXPECT(weft_submit(world.pool, &first, parent, NULL, 0) == WEFT_OK);
     EXPECT(weft_group_wait(world.pool, &first) == WEFT_OK);
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
-    EXPECT(weft_group_wait(world.pool, &world.urgent) == WEFT_OK);
 }
 static void see_rest(const weft_worker *self) {
     if (claim_has_rest(&self->claim)) explore_observe(SAW_REST);
@@ -92,44 +84,3 @@ static void in_order(void) {
 }
 EXPLORE_DRIVER(rest_helped, .about = "a task needs the next one of its claim, and helps its group", .setup = setup,
                .threads = {helped}, .check = in_order, .must_see = 1u << SAW_REST, .flags = EXPLORE_ALWAYS_LIGHT);
-
-/* ---- urgent tasks ------------------------------------------------------------------------------------------------- */
-
-static int task_urgent(void *payload, weft_worker *self) {
-    (void)payload;
-    (void)self;
-    note(1);
-    return 0;
-}
-/* It waits for the group of the claim, which it was run in front of. */
-static int task_urgent_waits(void *payload, weft_worker *self) {
-    (void)payload;
-    (void)self;
-    note(1);
-    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
-    EXPECT(world.ran[2] != 0);
-    return 0;
-}
-static int task_submits(void *payload, weft_worker *self) {
-    (void)payload;
-    note(0);
-    see_rest(self);
-    submit_tiny(self, &world.urgent, world.flag ? task_urgent_waits : task_urgent);
-    for (uint32_t i = 0; i < TINY_URGENT; i++) submit_tiny(self, &world.urgent, tiny);
-    return 0;
-}
-static int parent_of_urgent(void *payload, weft_worker *self) {
-    (void)payload;
-    submit_tiny(self, &world.group, task_submits);
-    submit_tiny(self, &world.group, task_last);
-    return 0;
-}
-static void urgent(void) { run(parent_of_urgent); }
-static void urgent_waits(void) {
-    world.flag = true;
-    urgent();
-}
-EXPLORE_DRIVER(rest_urgent, .about = "an urgent task comes before the rest of a claim", .setup = setup, .threads = {urgent},
-               .check = in_order, .must_see = 1u << SAW_REST, .flags = EXPLORE_ALWAYS_LIGHT);
-EXPLORE_DRIVER(rest_urgent_waits, .about = "the same, and it waits for that claim's group", .setup = setup,
-               .threads = {urgent_waits}, .check = in_order, .must_see = 1u << SAW_REST, .flags = EXPLORE_ALWAYS_LIGHT);

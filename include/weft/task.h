@@ -37,7 +37,8 @@ typedef struct weft_group {
  * their payloads go to weft_config.clean. With several submitters, workers included, each thread numbers its own tasks, and
  * the task with the higher number counts as the later one. */
 #define WEFT_GROUP_CANCEL_ON_ERROR 1u
-/** Workers start its tasks before any others, as soon as they have finished their current task or loop. */
+/** Workers start its tasks before any others, as soon as they have finished their current task or loop, or the tiny tasks
+ * that they have taken together with it, up to 32. */
 #define WEFT_GROUP_URGENT 2u
 /** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
  * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits

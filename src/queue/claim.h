@@ -35,9 +35,6 @@ bool claim_offer(struct claim *claim);
 /* Runner, back again: ends the offer. */
 void claim_unoffer(struct claim *claim);
 
-/* Runner: is a claim of its open? */
-INLINE bool claim_is_open(const struct claim *claim) { return (load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED; }
-
 /* Any thread: might there be a rest to take? A glance. */
 bool claim_has_rest(const struct claim *claim);
 /* Any other thread: may the rest be taken at once? A glance. */

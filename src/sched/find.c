@@ -43,11 +43,10 @@ static struct lane_want want_from(struct weft_worker *seat, const struct lane *l
     const weft_pool *pool = seat->pool;
     uint32_t workers = load_rlx(&pool->workers);
     if (load_rlx(&lane->tiny) == 0 || filter == priority_is_background) {
-        uint32_t most = filter == priority_is_prompt ? grown_size(seat, lane) : 1;
+        uint32_t most = filter == priority_is_background ? 1 : grown_size(seat, lane);
         return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
     }
-    left_forget(&seat->taken_left); /* others' claims are not counted meanwhile */
-    if (filter == priority_is_urgent && claim_is_open(&seat->claim)) return (struct lane_want){1, filter, pool, NULL, 0};
+    left_forget(&seat->taken_left);                   /* others' claims are not counted meanwhile */
     uint64_t fair = lane_backlog(lane) / workers + 1; /* cheap: the caller has just read the head */
     return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
@@ -164,7 +163,7 @@ static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
     return false;
 }
 
-NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
+static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
     if (load_rlx(&seat->pool->groups.due) != 0 && find_due(seat, find)) return true;
     return find_in_seats(seat, seat->index, priority_is_urgent, find);
 }

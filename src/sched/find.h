@@ -39,9 +39,6 @@ void find_pause(const struct weft_worker *seat, uint32_t *turn);
  * keep the CPU for its whole time slice, for milliseconds, and the loop is over sooner. */
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn);
 
-/* Claims a task of an urgent group: one only, if the seat has an open claim. false: there is none. */
-bool find_urgent(struct weft_worker *seat, struct find *find);
-
 /* Begins the next task of the claim that the seat's thread runs now, if `filter` accepts its group (NULL: any). */
 INLINE bool find_help_rest(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
     if (LIKELY(!claim_has_rest(&seat->claim))) return false;

@@ -181,6 +181,12 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     return now == wanted;
 }
 
+/* The first resting thread sleeps anew, to look before long. There is no fence: if it misses that, the next look calls it again. */
+static void call_watcher(weft_pool *pool) {
+    uint32_t workers = load_rlx(&pool->workers);
+    if (workers < pool->workers_max) event_raise(&pool->park.slots[workers].event);
+}
+
 /* Puts the next look off. false: another worker makes this one, or there is to be none. */
 static bool put_off(weft_pool *pool) {
     os_lock(&pool->lock);
@@ -193,8 +199,7 @@ static bool put_off(weft_pool *pool) {
 
 NOINLINE void fit_look_slow(weft_pool *pool) {
     if (!put_off(pool)) return;
-    uint32_t workers = load_rlx(&pool->workers);
-    if (workers < pool->workers_max) event_raise(&pool->park.slots[workers].event); /* to watch */
+    call_watcher(pool);
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
     uint32_t workers_have = cpus_of_workers(pool);
     if (workers_have == 0) return;
@@ -205,6 +210,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
     fit_times(pool);
     set_workers(pool, wanted, BY_LOOK);
+    call_watcher(pool); /* it may be another one now */
 }
 
 /* ---- awake -------------------------------------------------------------------------------------------------------- */
@@ -223,20 +229,21 @@ bool workers_leave_room(const weft_pool *pool) {
 
 /* ---- resting ------------------------------------------------------------------------------------------------------ */
 
-/* Until when a resting thread sleeps (ns); 0: no end. */
+/* Until when a resting thread sleeps (ns); 0: no end. If no worker is awake, the watch ends when the next look is due: then the
+ * first worker that has work looks, and starts the watch anew. */
 static uint64_t watch_until(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    bool watches =
-        load_rlx(&pool->fit_due) != UINT64_MAX && seat->index == load_rlx(&pool->workers) && workers_awake(pool) > 0;
-    return watches ? os_now_ns() + FIT_NS : 0;
+    uint64_t due = load_rlx(&pool->fit_due), now = os_ticks();
+    if (due == UINT64_MAX || seat->index != load_rlx(&pool->workers)) return 0;
+    if (workers_awake(pool) > 0) return os_now_ns() + FIT_NS;
+    return due > now ? os_now_ns() + (due - now) * 1000 / pool->ticks_per_us + 1 : 0;
 }
 
 NOINLINE bool fit_spare_is_wanted(const struct weft_worker *seat) {
     uint32_t first = seat->pool->workers_max;
     return seat->index >= first && seat->index - first < pool_spares_wanted(seat->pool);
 }
-/* The first surplus worker also counts the CPUs, for workers whose tasks take long. If none is awake, it leaves that to the next one
- * that is, which then finds it overdue and starts the watch anew. */
+/* The first surplus worker also counts the CPUs, for workers whose tasks take long. */
 void fit_rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
     if (UNLIKELY(seat->pool->has_tokens)) (void)tokens_leave();
@@ -245,7 +252,7 @@ void fit_rest(struct weft_worker *seat) {
         if (fit_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;
         uint64_t until_ns = watch_until(seat);
         os_wait(event, seen, until_ns);
-        if (until_ns != 0 && os_now_ns() >= until_ns && watch_until(seat) != 0) fit_look(seat->pool);
+        if (until_ns != 0 && os_now_ns() >= until_ns && workers_awake(seat->pool) > 0) fit_look(seat->pool);
     }
 }
 
@@ -257,6 +264,7 @@ static int follow_again(weft_pool *pool) {
     pool->follows = true;
     store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
+    call_watcher(pool);
     return WEFT_OK;
 }
 

@@ -30,8 +30,8 @@
  * A group of any priority becomes urgent when its record's `urgent` is set to its id (G23). The thread that sets it has entered
  * the record, so the group cannot end meanwhile.
  *
- * A worker looks for urgent tasks before each claim. In a claim of several tasks, it also looks after each of them, and runs the
- * urgent ones first; then others may take the claim's rest (worker.c, run_urgent).
+ * A worker looks for urgent tasks before each claim, not between the tasks of one. An urgent task that ran there might wait for a
+ * task that waits for the claim's rest, and no wait takes that.
  *
  * While a background task runs, no other thread helps with its loops and forked calls: they would fill the workers that are kept
  * free of background tasks.

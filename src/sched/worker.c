@@ -225,28 +225,12 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
     count_up(&seat->tasks_run, ran);
 }
 
-static void run_claimed(struct weft_worker *seat, const struct piece *piece) {
-    count_one(&seat->claims_made[seat->taken_from]);
-    worker_run_cell(seat, &piece->segment->cells[piece->begin]);
-    piece_done(piece);
-}
-
-/* Between two tasks of an open claim: runs the tasks of urgent groups. Meanwhile other threads may take the claim's rest. */
-static NOINLINE void run_urgent(struct weft_worker *seat) {
-    struct find find;
-    bool offers = rest_offer(seat);
-    while (find_urgent(seat, &find)) run_claimed(seat, &find.piece);
-    if (offers) rest_keep(seat);
-}
-
-/* Runs a piece of several tasks as a claim open to thieves: a loose claim if the tasks are not tiny. Returns whether no other tasks
- * came in between. */
-static bool run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
+/* Runs a piece of several tasks as a claim open to thieves: a loose claim if the tasks are not tiny. */
+static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
     struct cell *cells = piece->segment->cells;
     uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
-    bool is_alone = true;
     claim_open(&seat->claim, piece, slot + stride, !is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
@@ -254,10 +238,6 @@ static bool run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny
         uint64_t meta = cells[slot].meta;
         seat->claim_group = meta_record(meta);
         ran += run_cell(seat, &cells[slot], meta);
-        if (priority_has_urgent(seat->pool)) {
-            run_urgent(seat);
-            is_alone = false;
-        }
         slot += stride;
         if (UNLIKELY(seat->took_ahead)) { /* else `started`, whose cache line others read, need not be read here */
             slot = load_rlx(&seat->claim.started);
@@ -267,19 +247,18 @@ static bool run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny
     claim_close(&seat->claim, piece);
     count_up(&seat->tasks_run, ran);
     piece_done(piece);
-    return is_alone;
 }
 
 static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
     bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
     uint64_t before = load_rlx(&seat->tasks_run);
     uint64_t start = is_timed ? os_ticks() : 0;
+    count_one(&seat->claims_made[seat->taken_from]);
     if (tasks == 1) {
-        run_claimed(seat, piece);
+        worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+        piece_done(piece);
     } else {
-        bool is_tiny = (lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny)) != 0;
-        count_one(&seat->claims_made[seat->taken_from]);
-        is_timed &= run_many(seat, piece, is_tiny);
+        run_many(seat, piece, (lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny)) != 0);
     }
     if (is_timed) predict_timed(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
