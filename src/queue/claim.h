@@ -26,7 +26,7 @@ INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin
     os_fence_light(C1);
     return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin, next);
 }
-/* Runner, inside a task of the claim: begins the next one before that task has ended. true: *piece is this one task. */
+/* Runner, inside a task of the claim: begins the next one before that task has ended. true: *piece is that next task. */
 bool claim_take_next(struct claim *claim, struct piece *piece);
 /* Runner, after its last task: closes the claim; piece->end is the end of the tasks that it kept. */
 void claim_close(struct claim *claim, struct piece *piece);

@@ -5,8 +5,8 @@
  * workers need not know. The pool has seats for as many workers as the machine has CPUs; the first `workers` of these run.
  *
  * A worker whose task takes long does not look. So while workers are awake, the first resting one wakes up and looks in their place.
- * It sleeps without an end once none is awake; the next look of a worker makes it watch again. A pool without a resting thread looks
- * when a task has ended.
+ * Once none is awake, it sleeps until the next look is due, and then without an end; the next look of a worker makes it watch again.
+ * A pool without a resting thread looks when a task has ended.
  *
  * More: resting threads continue, others are started. Fewer: a worker whose seat is beyond the number finishes its task and then
  * rests on its seat's event, like a spare that is not needed. The tasks that it has submitted are in its lanes, where others find

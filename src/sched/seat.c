@@ -390,7 +390,7 @@ int weft_block_end(weft_worker *self) {
     return WEFT_OK;
 }
 
-/* Is the seat's thread in a task of that pool? The pool may have ended; if it is, it has not. */
+/* Is the calling thread in a task of the seating's pool? Safe if that pool has ended; a pool with such a task has not. */
 static bool seating_is_inside(const struct seating *seating) {
     os_lock(&registry.lock);
     bool is_inside = registry_has(seating->pool, seating->pool_id) && seating->seat->frame != NULL;
@@ -398,7 +398,8 @@ static bool seating_is_inside(const struct seating *seating) {
     return is_inside;
 }
 
-/* The same sections in the pools where the thread is a guest. */
+/* The calling thread is about to sleep on an event of `pool`: opens a blocking section in each other pool where it is a guest inside a
+ * task. guests_unblock ends them. */
 static void guests_block(const os_self *self, const weft_pool *pool) {
     for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
         if (seating->pool_id == pool->id) continue;

@@ -48,7 +48,7 @@ struct weft_worker {
     bool hands_over;              /* it submits for its own loop or graph; even a full queue accepts that */
     uint32_t claims_left;         /* claims that it may make from `taken` before it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
-    bool took_ahead;              /* a task of its open claim has begun later ones */
+    bool took_ahead;              /* a task of its open claim has begun later ones itself */
     bool offers;                  /* its claim is offered while it blocks */
     bool has_spare;               /* a spare stands in while it blocks */
     uint32_t fenced;              /* submissions with a full fence since it was last biased */
