@@ -1,4 +1,5 @@
-/* drive_rest.c: a task that helps begins the next one of its worker's claim of several tasks. The pool has one worker, so nobody else can run what it leaves. */
+/* drive_rest.c: a task that helps begins the next one of its worker's claim of several tasks. The pool has one worker, so nobody
+ * else can run what it leaves. */
 #include "explore.h"
 #include "sched/worker.h"
 
@@ -19,9 +20,9 @@ static void note(uint32_t number) {
     world.ran[number] = ++world.order;
 }
 /* From a worker: the task counts as tiny, so that its claim may be of several. */
-static void submit_tiny(weft_worker *self, weft_group *group, weft_fn fn) {
+static void submit_tiny(weft_worker *self, weft_fn fn) {
     uint32_t payload = 0;
-    int error = weft_submit(world.pool, group, fn, &payload, sizeof payload);
+    int error = weft_submit(world.pool, &world.group, fn, &payload, sizeof payload);
     if (error != WEFT_OK) explore_fail("expected a submission to work: %s", weft_strerror(error));
     store_rlx(&self->lane->tiny, 1);
 }
@@ -38,18 +39,6 @@ static void end(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     EXPECT(explore_bytes_left() == 0);
 }
-static void run(weft_fn parent) {
-    weft_group first = WEFT_GROUP_INIT;
-    EXPECT(weft_submit(world.pool, &first, parent, NULL, 0) == WEFT_OK);
-    EXPECT(weft_group_wait(world.pool, &first) == WEFT_OK);
-    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
-}
-static void see_rest(const weft_worker *self) {
-    if (claim_has_rest(&self->claim)) explore_observe(SAW_REST);
-}
-
-/* ---- a task that helps -------------------------------------------------------------------------------------------- */
-
 static int task_sets(void *payload, weft_worker *self) {
     (void)payload;
     (void)self;
@@ -60,7 +49,7 @@ static int task_sets(void *payload, weft_worker *self) {
 static int task_needs(void *payload, weft_worker *self) {
     (void)payload;
     note(0);
-    see_rest(self);
+    if (claim_has_rest(&self->claim)) explore_observe(SAW_REST);
     while (!world.flag) EXPECT(weft_group_help(world.pool, &world.group) == 1);
     return 0;
 }
@@ -72,12 +61,17 @@ static int task_last(void *payload, weft_worker *self) {
 }
 static int parent_of_helped(void *payload, weft_worker *self) {
     (void)payload;
-    submit_tiny(self, &world.group, task_needs);
-    submit_tiny(self, &world.group, task_sets);
-    submit_tiny(self, &world.group, task_last);
+    submit_tiny(self, task_needs);
+    submit_tiny(self, task_sets);
+    submit_tiny(self, task_last);
     return 0;
 }
-static void helped(void) { run(parent_of_helped); }
+static void helped(void) {
+    weft_group first = WEFT_GROUP_INIT;
+    EXPECT(weft_submit(world.pool, &first, parent_of_helped, NULL, 0) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &first) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
 static void in_order(void) {
     end();
     for (uint32_t i = 0; i < RUNS; i++) EXPECT(world.ran[i] == i + 1);

@@ -293,10 +293,10 @@ typedef struct weft_real_time {
     uint32_t bind_refused;   /**< workers that are not bound to their CPU */
     int32_t bind_errno;      /**< why the last of them is not; EINVAL also: the system does not say which CPUs there are */
     int32_t lock_errno;      /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
-    int32_t
-        jobserver_errno; /**< why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is
-                                gone; EBADF, make has not left its pipe open to this program (a recipe without `+`), or it
-                                cannot be told that the pipe is make's; EINVAL, not a pipe; EACCES; EMFILE, ENFILE */
+    /** Why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is gone; EBADF, make has
+     * not left its pipe open to this program (a recipe without `+`), or it cannot be told that the pipe is make's; EINVAL, not
+     * a pipe; EACCES; EMFILE, ENFILE. */
+    int32_t jobserver_errno;
     uint64_t locked_bytes;   /**< held in memory by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
     uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */

@@ -39,11 +39,11 @@ void find_pause(const struct weft_worker *seat, uint32_t *turn);
  * keep the CPU for its whole time slice, for milliseconds, and the loop is over sooner. */
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn);
 
-/* Begins the next task of the claim that the seat's thread runs now, if `filter` accepts its group (NULL: any). */
+/* Begins the next task of the claim that the seat's thread runs now, if `filter` accepts its group. */
 INLINE bool find_help_rest(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
     if (LIKELY(!claim_has_rest(&seat->claim))) return false;
     seat->help_from = CLAIM_LANE;
-    bool takes = (filter == NULL || filter(context, seat->claim_group)) && claim_take_next(&seat->claim, piece);
+    bool takes = filter(context, seat->claim_group) && claim_take_next(&seat->claim, piece);
     seat->took_ahead |= takes;
     return takes;
 }
