@@ -178,13 +178,13 @@ static void piece_prefetch(const struct piece *piece) {
 
 /* What a taker makes of head and tail. */
 struct view {
-    struct piece piece; /* from the first unclaimed task, the published tasks of its segment */
-    uint64_t base;      /* position of that segment's slot 0 */
+    struct piece *piece; /* from the first unclaimed task, the published tasks of its segment; the caller's */
+    uint64_t base;       /* position of that segment's slot 0 */
     uint64_t tail;
 };
 
 /* Computes the view from a head that the lane had once. false: it read what is no longer the lane's. */
-static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
+INLINE bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
     uint64_t position = head_position(head);
     uint32_t slot = (uint32_t)position % SEGMENT_CELLS;
     struct segment *segment = segment_at(lane->segments, head_index(head));
@@ -200,7 +200,7 @@ static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, str
     }
     uint64_t published = (tail - view->base) & LANE_POSITION_MASK;
     uint32_t end = (uint32_t)min_u64(published, shape_end(shape));
-    view->piece = (struct piece){segment, slot, end, shape_stride(shape)};
+    *view->piece = (struct piece){segment, slot, end, shape_stride(shape)};
     return published <= LANE_POSITION_MASK / 2 && slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
 }
 
@@ -213,15 +213,15 @@ static bool lane_accepts(const struct lane *lane, const struct lane_want *want) 
  * in an ordered pool, the task that is next now may be another group's. */
 static bool view_follow(const struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
     uint64_t slot = (head_position(head) - view->base) & LANE_POSITION_MASK;
-    if (head_index(head) != view->piece.segment->item.index || slot >= view->piece.end) return false;
-    view->piece.begin = (uint32_t)slot;
+    if (head_index(head) != view->piece->segment->item.index || slot >= view->piece->end) return false;
+    view->piece->begin = (uint32_t)slot;
     return lane_accepts(lane, want);
 }
 
 /* How many of the view's tasks to claim; `end`: where the view's tasks end. */
 static uint32_t view_tasks(const struct view *view, uint32_t end, const struct lane_want *want) {
-    const struct piece *piece = &view->piece;
-    if (want->max == 1) return 1;
+    const struct piece *piece = view->piece;
+    if (want->max == 1 || end - piece->begin == piece->stride) return 1;
     uint64_t tasks = min_u64(want->max, (end - piece->begin) / piece->stride);
     if (want->share == 0) return (uint32_t)tasks;
     uint64_t left = ((view->tail - view->base - piece->begin) & LANE_POSITION_MASK) / piece->stride;
@@ -231,7 +231,7 @@ static uint32_t view_tasks(const struct view *view, uint32_t end, const struct l
 /* Claims the first tasks of the view made from `head`. A CAS that fails has fetched the head's cache line, so the second
  * seldom fails. 0: the head is no longer in the view. */
 static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
-    struct piece *piece = &view->piece;
+    struct piece *piece = view->piece;
     uint32_t end = piece->end;
     do {
         uint32_t tasks = view_tasks(view, end, want);
@@ -258,14 +258,13 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
     for (;; is_left = false) {
         uint64_t head = is_left ? head_make(left->position & LANE_POSITION_MASK, left->segment) : load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
-        struct view view;
+        struct view view = {.piece = piece};
         if (is_left && tail - left->position > LANE_POSITION_MASK) continue; /* that position may have recurred */
         if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
         if (!lane_accepts(lane, want)) return 0;
         uint32_t tasks = view_claim(lane, &view, head, want);
         if (tasks == 0) continue;
-        *piece = view.piece;
         if (tasks > 1) piece_prefetch(piece);
         if (left != NULL) left_note(left, tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK), piece);
         return tasks;
@@ -273,12 +272,9 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
 }
 
 uint32_t lane_next_record(const struct lane *lane) {
-    struct view view;
+    struct piece piece;
+    struct view view = {.piece = &piece};
     uint64_t head = load_rlx(&lane->head);
     if (lane_is_empty(lane) || !lane_view(lane, head, load_rlx(&lane->tail), &view)) return 0;
-    return meta_record(view.piece.segment->cells[view.piece.begin].meta);
-}
-
-void piece_done(const struct piece *piece) {
-    store_rel(L4, &piece->segment->done[piece->begin], (uint8_t)(piece->end - piece->begin));
+    return meta_record(piece.segment->cells[piece.begin].meta);
 }

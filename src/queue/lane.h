@@ -160,6 +160,8 @@ INLINE uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, 
 uint32_t lane_next_record(const struct lane *lane);
 
 /* The tasks from piece->begin to before piece->end have run; the lane's owner may overwrite their cells at once. */
-void piece_done(const struct piece *piece);
+INLINE void piece_done(const struct piece *piece) {
+    store_rel(L4, &piece->segment->done[piece->begin], (uint8_t)(piece->end - piece->begin));
+}
 
 #endif

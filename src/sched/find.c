@@ -39,15 +39,16 @@ static uint32_t grown_size(const struct weft_worker *seat, const struct lane *la
 }
 
 /* What to claim from that lane. taken_left says how the last claim left it, if that was from this lane. */
-static struct lane_want want_from(struct weft_worker *seat, const struct lane *lane, lane_filter filter) {
+INLINE struct lane_want want_from(struct weft_worker *seat, const struct lane *lane, lane_filter filter) {
     const weft_pool *pool = seat->pool;
     uint32_t workers = load_rlx(&pool->workers);
     if (load_rlx(&lane->tiny) == 0 || filter == priority_is_background) {
         uint32_t most = filter == priority_is_background ? 1 : grown_size(seat, lane);
         return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
     }
-    left_forget(&seat->taken_left);                   /* others' claims are not counted meanwhile */
-    uint64_t fair = lane_backlog(lane) / workers + 1; /* cheap: the caller has just read the head */
+    left_forget(&seat->taken_left);        /* others' claims are not counted meanwhile */
+    uint64_t backlog = lane_backlog(lane); /* cheap: the caller has just read the head */
+    uint64_t fair = backlog <= 1 ? 1 : backlog / workers + 1;
     return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
 
