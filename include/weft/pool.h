@@ -268,7 +268,8 @@ WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *contex
  *     once, also in a task. Returning the last reference ends the pool. Wait for what you submitted before you return
  *     yours
  * @retval WEFT_OK *pool is set
- * @retval WEFT_EINVAL pool is NULL, or the environment does not parse
+ * @retval WEFT_EINVAL pool is NULL; a variable does not parse (weft_config_wrong(NULL) names it); a file that one names
+ *     cannot be written, or no CPU of WEFT_CPUS exists
  * @retval WEFT_ENOMEM no memory to create it
  * @retval WEFT_EAGAIN not one thread could be started
  * @threads Any thread.
