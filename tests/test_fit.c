@@ -31,11 +31,12 @@ unsigned __wrap_os_cpu_count_now(unsigned allowed) {
     return own != 0 ? own : __real_os_cpu_count_now(allowed);
 }
 /* Looks that began after the last change and have ended, since one ended that began before; and how many there are now. */
-static atomic_uint changes, whole_looks, looks_now;
+static atomic_uint changes, whole_looks, looks_now, looks;
 void __real_fit_look_slow(weft_pool *pool);
 void __wrap_fit_look_slow(weft_pool *pool);
 void __wrap_fit_look_slow(weft_pool *pool) {
     atomic_fetch_add(&looks_now, 1);
+    atomic_fetch_add(&looks, 1);
     unsigned at = atomic_load(&changes);
     has_counted = false;
     __real_fit_look_slow(pool);
@@ -375,6 +376,26 @@ static void test_long_task(void **state) {
     end_pool(pool);
 }
 
+/* Tasks so short that they are claimed as tiny ones, one after the other: the workers look now and then all the same. */
+enum { LINKS = 100000 };
+static int next_link(void *payload, weft_worker *self) {
+    uint32_t left = *(uint32_t *)payload - 1;
+    return left == 0 ? WEFT_OK : weft_submit_child(self, next_link, &left, sizeof left);
+}
+static void test_tiny_tasks(void **state) {
+    (void)state;
+    uint32_t left = LINKS;
+    weft_group group = WEFT_GROUP_INIT;
+    weft_pool *pool = pool_of(2, 2);
+    pool->fit_ticks = 0; /* a look is always due */
+    store_rlx(&pool->fit_due, 0);
+    atomic_store(&looks, 0);
+    assert_int_equal(weft_submit(pool, &group, next_link, &left, sizeof left), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_true(atomic_load(&looks) > LINKS / 16);
+    end_pool(pool);
+}
+
 /* No thread can be started: it goes on with those that it has. */
 static void test_no_threads(void **state) {
     (void)state;
@@ -649,6 +670,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_what_follows),
         cmocka_unit_test(test_shares_follow),
         cmocka_unit_test(test_long_task),
+        cmocka_unit_test(test_tiny_tasks),
         cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_one_worker_is_pinned),

@@ -20,7 +20,7 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted);
  * from those of the workers. false: they do not differ, or the workers' CPUs are not known. */
 bool fit_cpus(const weft_pool *pool, os_cpuset *set);
 
-/* Called by a worker between tasks: counts the CPUs, if it is time. */
+/* Called by a worker between tasks, or between some of many tiny ones: counts the CPUs, if it is time. */
 void fit_look_slow(weft_pool *pool);
 INLINE void fit_look(weft_pool *pool) {
     if (UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due))) fit_look_slow(pool);
