@@ -184,6 +184,10 @@ static void submit_biased(void) {
 static void park_for_two(void) { park_until_run(2); }
 EXPLORE_DRIVER(task_biased, .about = "a biased submitter beside a worker that sleeps", .setup = setup_one,
                .threads = {submit_biased, park_for_two}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+/* Its light fences are full ones from then on. */
+EXPLORE_DRIVER(task_biased_lost, .about = "the same, and the barrier stops working", .setup = setup_one,
+               .threads = {submit_biased, park_for_two}, .check = check_group,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_LOSES_BARRIER);
 
 /* Two fall asleep at once, and one heavy fence serves both. */
 static void setup_two_workers(void) { make(2, WEFT_POOL_NO_HELP); }
