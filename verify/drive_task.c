@@ -184,10 +184,18 @@ static void submit_biased(void) {
 static void park_for_two(void) { park_until_run(2); }
 EXPLORE_DRIVER(task_biased, .about = "a biased submitter beside a worker that sleeps", .setup = setup_one,
                .threads = {submit_biased, park_for_two}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
-/* Its light fences are full ones from then on. */
+/* The barrier is lost while the seat is biased: its light fences are full ones from then on. */
+static void submit_biased_lost(void) {
+    submit_task();
+    while (world.run[0] == 0 || park_look(&world.pool->park).parked == 0) os_pause();
+    become_biased();
+    for (int i = 0; i < 100 && os_fence_is_asymmetric(); i++) os_fence_heavy(drive_task_lost);
+    explore_observe(os_fence_is_asymmetric());
+    submit_task();
+}
 EXPLORE_DRIVER(task_biased_lost, .about = "the same, and the barrier stops working", .setup = setup_one,
-               .threads = {submit_biased, park_for_two}, .check = check_group,
-               .flags = EXPLORE_NO_RESCUE | EXPLORE_LOSES_BARRIER);
+               .threads = {submit_biased_lost, park_for_two}, .check = check_group, .must_see = 1,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
 
 /* Two fall asleep at once, and one heavy fence serves both. */
 static void setup_two_workers(void) { make(2, WEFT_POOL_NO_HELP); }
