@@ -584,3 +584,20 @@ static void strip_one(void) { EXPECT(heap_strip_one()); }
 static void check_counted(void) { EXPECT(load_rlx(&heaps.past[class_of(SIZE)][COUNT_MISSES]) == 2); }
 EXPLORE_DRIVER(heap_past_two, .about = "two ended threads' heaps go back at once", .setup = setup_counted,
                .threads = {strip_one, strip_one}, .check = check_counted);
+
+/* Two come when a turn of decay is due: one takes it, so that what was freed since the last one stays until the next. */
+static struct slots dirtied;
+static void setup_due(void) {
+    setup_two_heaps();
+    dirtied = depot_take(1);
+    depot_soil(dirtied);
+    depot_put(dirtied.segment, dirtied.bits);
+    store_rlx(&heaps.next_decay_ns, 1);
+}
+static void take_turn(void) { heap_decay(heap_get()); }
+static void check_one_turn(void) {
+    EXPECT((load_rlx(&dirtied.segment->old) & dirtied.bits) == dirtied.bits);
+    EXPECT((load_rlx(&dirtied.segment->dirty) & dirtied.bits) == dirtied.bits);
+}
+EXPLORE_DRIVER(heap_turn, .about = "two come when a turn of decay is due", .setup = setup_due,
+               .threads = {take_turn, take_turn}, .check = check_one_turn);
