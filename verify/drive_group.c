@@ -508,3 +508,23 @@ static void look_below(void) {
 }
 EXPLORE_DRIVER(group_below, .about = "a group below another", .setup = below_setup, .threads = {open_below, look_below},
                .must_see = 1);
+
+/* The record goes on to a group below another one: who asks for the parent of the group before gets that, or none. */
+enum { PARENT = 1234, PARENT_NEXT = 2345 };
+static uint64_t parent_of(uint32_t generation) { return (uint64_t)generation << ID_SHIFT; }
+static void replaced_setup(void) {
+    group_setup();
+    lower = record_open(&world.groups, parent_of(PARENT), 0);
+    first_id = load_rlx(&lower->id);
+}
+static void replace(void) {
+    record_discard(&world.groups, lower);
+    EXPECT(record_open(&world.groups, parent_of(PARENT_NEXT), 0) == lower);
+}
+static void ask_for_parent(void) {
+    uint64_t parent = group_parent(&world.groups, first_id);
+    EXPECT(parent == 0 || parent == parent_of(PARENT));
+    explore_observe(parent != 0);
+}
+EXPLORE_DRIVER(group_replaced, .about = "the parent of a group whose record goes to another", .setup = replaced_setup,
+               .threads = {replace, ask_for_parent}, .must_see = 3);

@@ -570,3 +570,34 @@ static void sum_misses(void) {
 }
 EXPLORE_DRIVER(heap_past, .about = "counts are summed while an ended thread's heap goes back", .setup = setup_misses,
                .threads = {use_and_end, trim_often, sum_misses}, .must_see = 2);
+
+/* Two ended threads' heaps go back at once: the counts of both are kept. */
+static void setup_counted(void) {
+    setup();
+    for (int i = 0; i < 2; i++) {
+        struct heap *heap = heap_make();
+        store_rlx(&heap->bins[class_of(SIZE)].count[COUNT_MISSES], 1);
+        tagged_push(&heaps.idle, heap, offsetof(struct heap, idle_link));
+    }
+}
+static void strip_one(void) { EXPECT(heap_strip_one()); }
+static void check_counted(void) { EXPECT(load_rlx(&heaps.past[class_of(SIZE)][COUNT_MISSES]) == 2); }
+EXPLORE_DRIVER(heap_past_two, .about = "two ended threads' heaps go back at once", .setup = setup_counted,
+               .threads = {strip_one, strip_one}, .check = check_counted);
+
+/* Two come when a turn of decay is due: one takes it, so that what was freed since the last one stays until the next. */
+static struct slots dirtied;
+static void setup_due(void) {
+    setup_two_heaps();
+    dirtied = depot_take(1);
+    depot_soil(dirtied);
+    depot_put(dirtied.segment, dirtied.bits);
+    store_rlx(&heaps.next_decay_ns, 1);
+}
+static void take_turn(void) { heap_decay(heap_get()); }
+static void check_one_turn(void) {
+    EXPECT((load_rlx(&dirtied.segment->old) & dirtied.bits) == dirtied.bits);
+    EXPECT((load_rlx(&dirtied.segment->dirty) & dirtied.bits) == dirtied.bits);
+}
+EXPLORE_DRIVER(heap_turn, .about = "two come when a turn of decay is due", .setup = setup_due,
+               .threads = {take_turn, take_turn}, .check = check_one_turn);

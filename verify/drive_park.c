@@ -160,6 +160,22 @@ static void told_worker(void) {
 static void tell(void) { park_expect(&world.park, 0, os_now_ns() + FAR_NS); }
 static void wake_once(void) { park_wake(&world.park); }
 
+/* Parks again and again, each time until it is woken: by one who wakes once, and one who wakes the other times. */
+enum { SLEEPS = 3 };
+static void park_often(void) {
+    for (int i = 0; i < SLEEPS; i++) {
+        park_announce(&world.park, 0, false);
+        EXPECT(park_sleep(&world.park, 0, 0, 0) == PARK_WOKEN);
+        park_unscout(&world.park, 0);
+    }
+}
+static void wake_parked(void) {
+    while (!park_wake(&world.park)) os_pause();
+}
+static void wake_parked_often(void) {
+    for (int i = 1; i < SLEEPS; i++) wake_parked();
+}
+
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
 static void setup_one(void) { park_setup(SLEEP_PARK, 1, 1, false); }
@@ -177,6 +193,8 @@ EXPLORE_DRIVER(park_one_poll, .about = "one worker that polls, one task", .setup
                .threads = {submit_one, worker_0}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_told, .about = "a worker that is told when to be ready, and woken meanwhile", .setup = setup_told,
                .threads = {tell, wake_once, told_worker}, .check = park_end);
+EXPLORE_DRIVER(park_often, .about = "a worker that is woken again while its last wake is on the way", .setup = setup_told,
+               .threads = {wake_parked, wake_parked_often, park_often}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_two, .about = "two workers, a task that waits for the next one", .setup = setup_two,
                .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_two_timed, .about = "the same with deadlines", .setup = setup_two_timed,

@@ -258,6 +258,24 @@ static void destroy_when_begun(void) {
 EXPLORE_DRIVER(pool_guest, .about = "destroyed while a guest runs a loop", .setup = setup_one,
                .threads = {loop_as_guest, destroy_when_begun}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
+/* Aborted while a task gives a group a deadline: tasks look for deadlines from then on. */
+static int task_sets_deadline(void *payload, weft_worker *self) {
+    weft_pool *pool = weft_worker_pool(self);
+    int error = task(payload, self);
+    store_rlx(&world.begun, 1);
+    EXPECT(weft_group_deadline(pool, NULL, os_now_ns() + 1000000000) == WEFT_OK);
+    explore_step();
+    EXPECT((load_rlx(&pool->extras) & EXTRA_DUE) != 0);
+    return error;
+}
+static void submit_deadline(void) { submit(NULL, task_sets_deadline, NULL); }
+static void abort_when_begun(void) {
+    while (load_rlx(&world.begun) == 0) os_pause();
+    EXPECT(weft_pool_abort(&world.pool, clean, &world) == WEFT_OK);
+}
+EXPLORE_DRIVER(pool_abort_deadline, .about = "aborted while a task sets a deadline", .setup = setup_one,
+               .threads = {submit_deadline, abort_when_begun}, .check = all_run);
+
 /* Destroyed by a thread that a task told to, while the submitter has yet to look whom to wake. A group's first submission
  * goes the long way, its second the short one. */
 static int task_tells(void *payload, weft_worker *self) {

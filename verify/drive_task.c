@@ -136,11 +136,12 @@ EXPLORE_DRIVER(task_cancel, .about = "submitted, cancelled and waited for at onc
                .threads = {submit_or_not, cancel, wait_cancelled}, .check = check_cancelled, .flags = EXPLORE_NO_RESCUE);
 
 /* A worker that only parks finds everything that a submitter publishes, also when that one becomes biased. */
-/* Whether it ran a task. */
-static bool park_once(void) {
+/* Whether it ran a task. `looks`: how often it looks whether a bias is left before it ends them. */
+static bool park_after(uint32_t looks) {
     struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
     struct piece piece;
     park_announce(&world.pool->park, 0, false);
+    for (; looks > 0 && load_rlx(&world.pool->biased) != 0; looks--) explore_step();
     worker_unbias(world.pool);
     bool finds = find_help(seat, NULL, NULL, &piece);
     if (finds) {
@@ -152,6 +153,7 @@ static bool park_once(void) {
     park_unscout(&world.pool->park, 0);
     return finds;
 }
+static bool park_once(void) { return park_after(0); }
 static void park_until_run(uint32_t tasks) {
     struct frame frame;
     be_worker(0, &frame);
@@ -182,6 +184,18 @@ static void submit_biased(void) {
 static void park_for_two(void) { park_until_run(2); }
 EXPLORE_DRIVER(task_biased, .about = "a biased submitter beside a worker that sleeps", .setup = setup_one,
                .threads = {submit_biased, park_for_two}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+/* The barrier is lost while the seat is biased: its light fences are full ones from then on. */
+static void submit_biased_lost(void) {
+    submit_task();
+    while (world.run[0] == 0 || park_look(&world.pool->park).parked == 0) os_pause();
+    become_biased();
+    for (int i = 0; i < 100 && os_fence_is_asymmetric(); i++) os_fence_heavy(drive_task_lost);
+    explore_observe(os_fence_is_asymmetric());
+    submit_task();
+}
+EXPLORE_DRIVER(task_biased_lost, .about = "the same, and the barrier stops working", .setup = setup_one,
+               .threads = {submit_biased_lost, park_for_two}, .check = check_group, .must_see = 1,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
 
 /* Two fall asleep at once, and one heavy fence serves both. */
 static void setup_two_workers(void) { make(2, WEFT_POOL_NO_HELP); }
@@ -217,6 +231,16 @@ static void park_for_one(void) {
 }
 EXPLORE_DRIVER(task_bias_other, .about = "a worker parks while another thread ends the bias of a submitter",
                .setup = setup_one, .threads = {submit_one_biased, park_for_one, unbias_other}, .check = check_group,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+/* The same; that thread is done when the worker looks whether there is a bias. */
+static void park_unbiased(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    while (!world.is_ended) os_pause();
+    while (!park_after(20)) continue;
+}
+EXPLORE_DRIVER(task_bias_ended, .about = "a worker parks when another thread has ended the bias of a submitter",
+               .setup = setup_one, .threads = {submit_one_biased, park_unbiased, unbias_other}, .check = check_group,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
 static void setup_biased(void) {
@@ -301,8 +325,7 @@ static void end_group(void) {
     EXPECT(seat_next(1) != NULL);
     wait_idly();
 }
-static void count_wait_read(void) {
-    struct weft_worker *seat = seat_next(0);
+static void count_and_publish(struct weft_worker *seat) {
     uint64_t id = load_acq(drive_task_id, id_of(&world.group));
     uint32_t counted = id != 0 && record_note_foreign(world.ending, id, seat->index) == id ? 1 : 2;
     if (counted == 1) {
@@ -311,23 +334,51 @@ static void count_wait_read(void) {
         os_fence_light(drive_task_count);
         if (load_rlx(&world.ending->id) != id) counted = 2, complete(seat);
     }
+    world.is_counted = counted == 1;
     store_rel(drive_task_seen, &world.seen, counted); /* as the task would be published */
+}
+static void wait_and_read(void) {
     wait_idly();
-    if (counted == 2) return;
+    if (!world.is_counted) return;
     plain_read(&world.result, sizeof world.result);
     EXPECT(world.result == 1);
 }
-static void complete_when_ending(void) {
-    struct weft_worker *seat = seat_next(2);
+static void count_wait_read(void) {
+    count_and_publish(seat_next(0));
+    wait_and_read();
+}
+/* Until it is being ended, but not for ever. false: the task was not counted. */
+static bool await_ending(int looks) {
     while (load_acq(drive_task_seen, &world.seen) == 0) os_pause();
-    if (load_rlx(&world.seen) == 2) return;
-    for (int i = 0; i < 20 && !record_is_closing(world.ending); i++) explore_step();
+    for (; looks > 0 && !record_is_closing(world.ending); looks--) explore_step();
+    return load_rlx(&world.seen) == 1;
+}
+static void complete_counted(struct weft_worker *seat) {
     plain_write(&world.result, sizeof world.result), world.result = 1;
     counter_use(&world.pool->groups, world.ending, seat->counter, load_acq(drive_task_id, id_of(&world.group)));
     complete(seat);
 }
+static void complete_when_ending(void) {
+    struct weft_worker *seat = seat_next(2);
+    if (await_ending(20)) complete_counted(seat);
+}
 EXPLORE_DRIVER(task_end_seen, .about = "a task is counted and run while another ends its group", .setup = setup_finished,
                .threads = {end_group, count_wait_read, complete_when_ending}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* The same; the task is completed while the ending sums again, and its group's id is gone when the wait begins. */
+static void count_read_ended(void) {
+    count_and_publish(seat_next(0));
+    for (int i = 0; i < 60 && load_rlx(id_of(&world.group)) != 0; i++) explore_step();
+    wait_and_read();
+}
+static void complete_when_summed(void) {
+    struct weft_worker *seat = seat_next(2);
+    if (!await_ending(60)) return;
+    for (uint32_t i = explore_pick(6); i > 0; i--) explore_step();
+    complete_counted(seat);
+}
+EXPLORE_DRIVER(task_end_gone, .about = "the same, and the group has ended when the wait begins", .setup = setup_finished,
+               .threads = {end_group, count_read_ended, complete_when_summed}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- claims of several -------------------------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
  *   H2  heaps_all: load all      acquire  H1      see H1
- *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
+ *   H3  turn_if_due: CAS next    relaxed  -       split: two threads take one turn, and the second gives back what was freed just now
  *   H6  counts_leave: add past   release  H7      a thread that sums counts counts a heap's twice
  *   H7  counts_past: load past   acquire  H6      see H6
  */

@@ -79,7 +79,6 @@
  *   G27 record_begin: store parent       release  G28 a reader takes the parent of the record's next group for that of
  *                                                     the group before, and a wait runs a stranger's task
  *   G29 counter_begin: used | bit          release  G30 the balance is not visible yet; split: a counter is not summed
- *   G38 counter_begin_shared: used | bit   release  G30 as G29
  *   G39 blocks_completed: load completed   acquire  G1 see G2
  *   G33 block_make: store block, x2        release  G34 a block is read before it is made
  *   G34 block_at: load block, x4           acquire  G33 see G33
@@ -248,9 +247,11 @@ static void counter_begin_own(struct group_counter *counter, uint64_t id) {
     store_rlx(&counter->id, id);
 }
 
+/* The bit publishes nothing. Who waits for the group or completes a task of it has acquired its id, and with that the balance. Else
+ * only a late submitter of the group before looks: it wakes waiters, who sum for themselves, and its fence (G4) misses none. */
 static struct group_counter *counter_begin_shared(struct record *record) {
     uint64_t bit = UINT64_C(1) << (load_rlx(&record->counters) - 1);
-    if ((load_rlx(&record->used) & bit) == 0) or_rel(G38, &record->used, bit);
+    if ((load_rlx(&record->used) & bit) == 0) or_rlx(&record->used, bit);
     return counter_shared(record);
 }
 

@@ -23,8 +23,8 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
  *   T2  count_from: light fence           light    G8  as T1
- *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives drop:
- *                                               seats are biased only where it is for the compiler alone, which the model is not
+ *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks: by the compiler's
+ *                                               doing, or where the barrier was lost since the seat became biased
  *   T4  submit_fenced: fence              sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
