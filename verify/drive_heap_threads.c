@@ -533,6 +533,21 @@ static void change_mapping(void) {
 EXPLORE_DRIVER(heap_records, .about = "two use one record of the table of mappings in turn", .setup = setup,
                .threads = {change_mapping, change_mapping}, .check = check_mappings);
 
+/* Two give their records back at once: both are free. */
+static void *mapped[2];
+static void setup_mapped(void) {
+    setup();
+    for (int i = 0; i < 2; i++) EXPECT((mapped[i] = large_alloc(SEGMENT_BYTES, BLOCK_MIN, NULL)) != NULL);
+}
+static void free_first(void) { large_free(mapped[0], KIND_DIRECT); }
+static void free_second(void) { large_free(mapped[1], KIND_DIRECT); }
+static void check_no_mappings(void) {
+    for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (uint32_t i = 0; i < CHUNK_WORDS; i++) EXPECT(load_rlx(&chunk->used[i]) == 0);
+}
+EXPLORE_DRIVER(heap_records_two, .about = "two records of the table of mappings go back at once", .setup = setup_mapped,
+               .threads = {free_first, free_second}, .check = check_no_mappings);
+
 /* Sums while blocks go from thread to thread: none falls below zero. */
 enum { COUNTED_MAX = 1 << 20 };
 static void look_at_counts(void) {

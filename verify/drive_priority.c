@@ -98,6 +98,17 @@ static void setup_slot_waiting(void) {
 EXPLORE_DRIVER(priority_give_late, .about = "a slot is given back for a task that waits, a worker parks",
                .setup = setup_slot_waiting, .threads = {wait_and_stop, worker_1, give}, .check = end,
                .flags = EXPLORE_NO_RESCUE);
+/* The worker sleeps by then, and nobody else runs the task. */
+static void give_to_sleeper(void) {
+    while (park_look(&world.pool->park).parked == 0) os_pause();
+    give();
+}
+static void wait_idly_and_stop(void) {
+    EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK);
+    stop();
+}
+EXPLORE_DRIVER(priority_give_asleep, .about = "the same, and the worker sleeps already", .setup = setup_slot_waiting,
+               .threads = {wait_idly_and_stop, worker_1, give_to_sleeper}, .check = end, .flags = EXPLORE_NO_RESCUE);
 /* The publisher makes no fence of its own. */
 static void setup_slot_biased(void) {
     setup_slot();
