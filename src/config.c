@@ -71,13 +71,16 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
     return true;
 }
 
-/* false: WEFT_JOBSERVER is set, but to neither 1 nor 0. */
-static bool jobserver_apply(weft_config *config) {
-    const char *text = variable("WEFT_JOBSERVER");
+const char *lease_path(const char *text) { return text != NULL && text[0] == '/' ? text : NULL; }
+
+/* false: it is set, but to neither 1 nor 0, nor, if has_path, to a path. */
+static bool flag_apply(weft_config *config, const char *name, uint32_t flag, bool has_path) {
+    const char *text = variable(name);
     if (text == NULL) return true;
-    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) return false;
-    config->flags &= ~WEFT_POOL_JOBSERVER;
-    if (text[0] == '1') config->flags |= WEFT_POOL_JOBSERVER;
+    bool is_path = has_path && lease_path(text) != NULL;
+    if (!is_path && strcmp(text, "0") != 0 && strcmp(text, "1") != 0) return false;
+    config->flags &= ~flag;
+    if (text[0] != '0') config->flags |= flag;
     return true;
 }
 
@@ -85,7 +88,8 @@ static bool jobserver_apply(weft_config *config) {
 static const char *env_apply(weft_config *config) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (!setting_apply(&settings[i], config)) return settings[i].name;
-    if (!jobserver_apply(config)) return "WEFT_JOBSERVER";
+    if (!flag_apply(config, "WEFT_JOBSERVER", WEFT_POOL_JOBSERVER, false)) return "WEFT_JOBSERVER";
+    if (!flag_apply(config, "WEFT_LEASE", WEFT_POOL_LEASE, true)) return "WEFT_LEASE";
     const char *policy = variable("WEFT_POLICY");
     if (policy != NULL && !policy_parse(config, policy)) return "WEFT_POLICY";
     if (variable("WEFT_SLICE_NS") != NULL && !slice_is_sound(config->slice_ns)) return "WEFT_SLICE_NS";
@@ -126,7 +130,7 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
         text, size,
         "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
         "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
-        "background_max=%u policy=%s bind=%d lock=%d jobserver=%d slice_ns=%lld stack_wait_ns=%llu top=%s "
+        "background_max=%u policy=%s bind=%d lock=%d jobserver=%d lease=%d slice_ns=%lld stack_wait_ns=%llu top=%s "
         "refused=%s",
         whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name, whole.cpus == NULL ? "any" : whole.cpus,
         whole.stack_size, (long long)whole.spin_ns, (whole.flags & WEFT_POOL_ORDERED) != 0,
@@ -134,8 +138,9 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
         (whole.flags & WEFT_POOL_NO_PLACING) == 0, whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
         whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
         whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
-        (whole.flags & WEFT_POOL_JOBSERVER) != 0, (long long)whole.slice_ns, (unsigned long long)whole.stack_wait_ns,
-        whole.top == NULL ? "none" : whole.top, whole.refused == NULL ? "none" : whole.refused);
+        (whole.flags & WEFT_POOL_JOBSERVER) != 0, (whole.flags & WEFT_POOL_LEASE) != 0, (long long)whole.slice_ns,
+        (unsigned long long)whole.stack_wait_ns, whole.top == NULL ? "none" : whole.top,
+        whole.refused == NULL ? "none" : whole.refused);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

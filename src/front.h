@@ -15,6 +15,8 @@ bool slice_is_sound(int64_t slice_ns);
 /* The variable's text. NULL: it is not set, or empty, or the program has more rights than its caller (set-user-ID): the text may
  * name files. */
 const char *variable(const char *name);
+/* The path that WEFT_LEASE names; NULL: none. */
+const char *lease_path(const char *text);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 

@@ -69,6 +69,7 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
                             .bind_errno = load_rlx(&pool->realtime.bind_error),
                             .lock_errno = load_rlx(&pool->store.lock_error),
                             .jobserver_errno = pool->tokens.error,
+                            .lease_errno = pool->tokens.lease_error,
                             .locked_bytes = load_rlx(&pool->store.locked_bytes),
                             .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes),
                             .slice_refused = load_rlx(&pool->slices.refused),
@@ -102,6 +103,8 @@ void policy_started(weft_pool *pool) {
                     os_error_name(found.slice_errno));
     if (found.jobserver_errno != 0)
         text_format(&told, "%sjobserver (%s)", told.length > 0 ? ", " : "", os_error_name(found.jobserver_errno));
+    if (found.lease_errno != 0)
+        text_format(&told, "%slease (%s)", told.length > 0 ? ", " : "", os_error_name(found.lease_errno));
     text_end(&told);
     pool->config.refused = told.length > 0 ? told.to : NULL;
 }

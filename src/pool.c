@@ -78,7 +78,8 @@ static void pool_stop(weft_pool *pool) {
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
 #define CONFIG_FLAGS                                                                                                        \
-    (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK | WEFT_POOL_JOBSERVER)
+    (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK | WEFT_POOL_JOBSERVER | \
+     WEFT_POOL_LEASE)
 
 const char *config_read(weft_config *whole, const weft_config *config) {
     *whole = (weft_config){.struct_size = sizeof *whole};
@@ -144,12 +145,21 @@ static void configure_times(weft_pool *pool) {
     pool->short_ticks = SHORT_NS * pool->ticks_per_us / 1000;
 }
 
+/* No other pool reads these variables. */
+static void share_threads(weft_pool *pool) {
+    uint32_t flags = pool->config.flags;
+    struct tokens_wish wish = {.make = (flags & WEFT_POOL_JOBSERVER) != 0, .lease = (flags & WEFT_POOL_LEASE) != 0};
+    if (wish.make) wish.makeflags = variable("MAKEFLAGS");
+    if (wish.lease) wish.path = lease_path(variable("WEFT_LEASE"));
+    if (wish.make || wish.lease) tokens_begin(pool, &wish);
+}
+
 /* Replaces every default. */
 static void pool_configure(weft_pool *pool, const weft_config *wish) {
     weft_config *config = &pool->config;
     *config = *wish;
     pool->fork_count = os_fork_count();
-    if ((config->flags & WEFT_POOL_JOBSERVER) != 0) tokens_begin(pool, variable("MAKEFLAGS")); /* no other pool reads it */
+    share_threads(pool);
     text_copy(pool->name, 12, config->name == NULL ? "weft" : config->name);
     config->name = pool->name;
     if (config->cpus != NULL) os_cpuset_parse(&pool->cpus, config->cpus); /* pool_furnish keeps the text */

@@ -184,7 +184,7 @@ static void test_bounds(void **state) {
         FIELD(full, WEFT_FULL_ERROR, WEFT_FULL_ERROR + 1),
         FIELD(flags,
               WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK |
-                  WEFT_POOL_JOBSERVER,
+                  WEFT_POOL_JOBSERVER | WEFT_POOL_LEASE,
               UINT32_C(1) << 31),
         FIELD(watchdog_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),
         FIELD(stack_wait_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),

@@ -61,7 +61,7 @@ static void test_from_empty_env(void **state) {
     static const char *const all[] = {"WEFT_WORKERS",      "WEFT_SPARES",      "WEFT_CPUS",           "WEFT_SPIN_NS",
                                       "WEFT_STACK_SIZE",   "WEFT_QUEUE_MAX",   "WEFT_STATS",          "WEFT_TRACE",
                                       "WEFT_TRACE_EVENTS", "WEFT_WATCHDOG_NS", "WEFT_EXPECT_PERCENT", "WEFT_BACKGROUND_MAX",
-                                      "WEFT_SLICE_NS",     "WEFT_POLICY",      "WEFT_JOBSERVER"};
+                                      "WEFT_SLICE_NS",     "WEFT_POLICY",      "WEFT_JOBSERVER",      "WEFT_LEASE"};
     weft_config config = config_of(2), before = config;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) setenv(all[i], "", 1);
     assert_null(weft_config_wrong(&config));
@@ -103,6 +103,9 @@ static void test_from_env_bounds(void **state) {
         VARIABLE("WEFT_SLICE_NS", "-1", "-18446744073709551615", slice_ns, WEFT_SLICE_NONE),
         VARIABLE("WEFT_JOBSERVER", "1", "2", flags, WEFT_POOL_JOBSERVER),
         VARIABLE("WEFT_JOBSERVER", "0", "on", flags, 0),
+        VARIABLE("WEFT_LEASE", "1", "2", flags, WEFT_POOL_LEASE),
+        VARIABLE("WEFT_LEASE", "/a/path", "a/path", flags, WEFT_POOL_LEASE),
+        VARIABLE("WEFT_LEASE", "0", "on", flags, 0),
         VARIABLE("WEFT_POLICY", "deadline:1:9223372036854775807:9223372036854775807", "deadline:1:2:9223372036854775808",
                  period_ns, INT64_MAX),
 #undef VARIABLE

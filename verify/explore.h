@@ -62,6 +62,8 @@ void explore_fifo(bool is_fifo);
 /* From the pool's making on there is a jobserver with so many tokens; how many it has now. */
 void explore_jobserver(uint32_t tokens);
 uint32_t explore_tokens(void);
+/* How many bytes below `end` processes have locked in the file of the lease. */
+uint32_t explore_locks(uint32_t end);
 /* What the library does at exit about tokens. */
 void explore_process_ends(void);
 /* Whether the calling thread finds memory from now on: new mappings, and room where an old one was (os_grow). */

@@ -5,7 +5,15 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MUTEXES_MAX = 64, BELLS_MAX = 8, SPURIOUS_CHANCE = 24, FAILURE_CHANCE = 64, PAGE_BYTES = 4096 };
+enum {
+    MUTEXES_MAX = 64,
+    BELLS_MAX = 8,
+    LOCK_FILES_MAX = 4,
+    LOCKS_MAX = 32,
+    SPURIOUS_CHANCE = 24,
+    FAILURE_CHANCE = 64,
+    PAGE_BYTES = 4096
+};
 
 static struct {
     struct {
@@ -19,6 +27,13 @@ static struct {
     uint32_t tokens; /* in its pipe */
     bool rings[BELLS_MAX];
     uint32_t bells;
+    uint32_t lock_files; /* opened; the number of one is its fd */
+    struct {
+        uint32_t byte; /* + 1; 0: a free entry */
+        int owner;
+        bool with_others;
+    } locks[LOCKS_MAX];
+    bool heard[LOCK_FILES_MAX];
 } O;
 
 extern char __start_explore_state[], __stop_explore_state[];
@@ -27,6 +42,8 @@ void os_begin(void) {
     memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
     O.has_jobserver = false;
+    O.lock_files = 0;
+    memset(O.locks, 0, sizeof O.locks);
     R.barrier_is_lost = false;
     R.now_ns = 1000000;
 }
@@ -167,6 +184,79 @@ void os_bell_still(const os_pipe *bell) {
     O.rings[bell->fd] = false;
 }
 void os_pipe_close(os_pipe *pipe) { (void)pipe; }
+
+/* One file, which each process opens for itself. */
+uint32_t explore_locks(uint32_t end) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LOCKS_MAX; i++) count += O.locks[i].byte != 0 && O.locks[i].byte <= end;
+    return count;
+}
+int os_lock_file_open(const char *path, os_lock_file *file) {
+    (void)path;
+    *file = (os_lock_file){.file.fd = (int)(O.lock_files++ % LOCK_FILES_MAX), .watch = -1};
+    O.heard[file->file.fd] = false;
+    return 0;
+}
+/* Of the byte: this process's entry, or (false) another's; LOCKS_MAX: none. */
+static uint32_t lock_find(const os_lock_file *file, uint32_t byte, bool own) {
+    uint32_t i = 0;
+    while (i < LOCKS_MAX && (O.locks[i].byte != byte + 1 || (O.locks[i].owner == file->file.fd) != own)) i++;
+    return i;
+}
+void os_lock_file_check(os_lock_file *file) { (void)file; }
+bool os_lock_file_hold(os_lock_file *file, uint32_t byte, bool with_others) {
+    step_point();
+    uint32_t other = lock_find(file, byte, false), free = 0;
+    if (other < LOCKS_MAX && !(with_others && O.locks[other].with_others)) return false;
+    while (O.locks[free].byte != 0) free++;
+    O.locks[free].byte = byte + 1;
+    O.locks[free].owner = file->file.fd;
+    O.locks[free].with_others = with_others;
+    return true;
+}
+void os_lock_file_drop(os_lock_file *file, uint32_t byte) {
+    step_point();
+    uint32_t own = lock_find(file, byte, true);
+    if (own < LOCKS_MAX) O.locks[own].byte = 0;
+}
+uint32_t os_lock_file_count(os_lock_file *file, uint32_t first, uint32_t bytes) {
+    uint32_t count = 0;
+    step_point();
+    for (uint32_t i = 0; i < LOCKS_MAX; i++)
+        count += O.locks[i].byte > first && O.locks[i].byte <= first + bytes && O.locks[i].owner != file->file.fd;
+    return count;
+}
+void os_lock_file_tell(os_lock_file *file) {
+    (void)file;
+    step_point();
+    for (uint32_t i = 0; i < LOCK_FILES_MAX; i++) O.heard[i] = true;
+    server_ring();
+}
+bool os_lock_file_heard(os_lock_file *file) {
+    step_point();
+    bool has_heard = O.heard[file->file.fd];
+    O.heard[file->file.fd] = false;
+    return has_heard;
+}
+uint64_t os_lock_file_look_ns(os_lock_file *file) {
+    (void)file;
+    return 0;
+}
+bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    uint32_t seen = (uint32_t)model_newest(&server_word.raw, sizeof server_word.raw);
+    if (O.rings[bell->fd] || (asks && O.heard[file->file.fd]))
+        step_point();
+    else
+        os_wait(&server_word, seen, deadline_ns);
+    return true;
+}
+/* The process ends, or is killed: all locks end at once. */
+void os_lock_file_close(os_lock_file *file) {
+    step_point();
+    for (uint32_t i = 0; i < LOCKS_MAX; i++)
+        if (O.locks[i].owner == file->file.fd) O.locks[i].byte = 0;
+    os_lock_file_tell(file);
+}
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;

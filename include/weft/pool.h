@@ -76,6 +76,16 @@ enum weft_full {
  * program, the pool runs as without the flag, and weft_config.refused and weft_real_time.jobserver_errno report that. Once make has
  * ended there is no limit. */
 #define WEFT_POOL_JOBSERVER 32u
+/** The pool shares the machine's CPUs with all programs of this user that do so, without make: the lease, docs/howto/share-a-machine.md.
+ * There are as many tokens as weft_cpu_count() said when the process made its first such pool. Of all pools of the process with this
+ * flag as many threads run as it holds tokens, and one if it holds none. What counts, who waits and what happens after 100 ms is as with
+ * WEFT_POOL_JOBSERVER. Tokens of a process that is killed, calls _exit or exec come back at once. A process with more than one token
+ * gives one back when another program has none (its workers look once a millisecond, between tasks), and now and then when others
+ * wait for more. The tokens are locks on a file: /dev/shm/weft-lease-UID, else that name in /tmp, or the path (which begins with /)
+ * that the environment variable WEFT_LEASE holds. If the file cannot be had, the pool runs as without the flag, and
+ * weft_config.refused and weft_real_time.lease_errno report that. With WEFT_POOL_JOBSERVER as well, make's tokens are used where
+ * make has some for this program, else the lease. */
+#define WEFT_POOL_LEASE 64u
 
 /** weft_config.policy: how the system schedules workers and spares. Threads that tasks create do not inherit it. */
 enum weft_policy {
@@ -107,7 +117,7 @@ typedef struct weft_config {
      * long where tasks take a little longer than that. Leave it at 0, unless idle workers may use their CPUs. Nobody spins
      * while more workers are awake than there are CPUs, or if the whole pool has one CPU (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;     /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK, _JOBSERVER */
+    uint32_t flags;     /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK, _JOBSERVER, _LEASE */
     uint32_t full;      /**< enum weft_full, used when queue_max is set */
     uint64_t queue_max; /**< tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
@@ -178,8 +188,8 @@ static inline int weft_config_init(weft_config *config) {
 /**
  * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
  * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_TOP, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS,
- * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_JOBSERVER ("1" sets WEFT_POOL_JOBSERVER, "0" clears it) and
- * WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
+ * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_JOBSERVER ("1" sets WEFT_POOL_JOBSERVER, "0" clears it),
+ * WEFT_LEASE ("1" or a path that begins with / sets WEFT_POOL_LEASE, "0" clears it) and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
  * @param config the configuration to change; its strings then point into the environment
  * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before
@@ -296,12 +306,18 @@ typedef struct weft_real_time {
     int32_t lock_errno;      /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
     /** Why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is gone; EBADF, make has
      * not left its pipe open to this program (a recipe without `+`), or it cannot be told that the pipe is make's; EINVAL, not
-     * a pipe; EACCES; EMFILE, ENFILE. */
+     * a pipe; EACCES; EMFILE, ENFILE; EBUSY, other pools of the process share the lease. */
     int32_t jobserver_errno;
     uint64_t locked_bytes;   /**< held in memory by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
     uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */
     int32_t slice_errno; /**< why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
+    /** Why WEFT_POOL_LEASE has no effect: EPERM, the file is another user's, or a sandbox refuses fcntl's locks; EACCES; EINVAL, it
+     * is no regular file, or the kernel has no such locks (before Linux 3.15); ELOOP, it is a symbolic link; ENOENT, ENOTDIR,
+     * EROFS, ENOSPC, of its directory; ENOLCK or EOPNOTSUPP, of its file system; EMFILE, ENFILE; EBUSY, other pools of the
+     * process share make's tokens, and this one does not ask for those. */
+    int32_t lease_errno;
+    int32_t zero; /**< 0 */
 } weft_real_time;
 
 /**
@@ -332,7 +348,7 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
  * @param pool the pool
  * @param workers how many: at most weft_config.workers; if that was 0, the number of the machine's CPUs, or, where the pool
  *     does not follow, as many as it began with; 0: follow affinity and quota again
- * @retval WEFT_OK that many run, with WEFT_POOL_JOBSERVER as far as there are tokens
+ * @retval WEFT_OK that many run, with WEFT_POOL_JOBSERVER or WEFT_POOL_LEASE as far as there are tokens
  * @retval WEFT_EAGAIN fewer run: the system could not start enough threads
  * @retval WEFT_EINVAL pool is NULL, workers is too large, or is 0 for a pool that does not follow
  * @retval WEFT_EFORK the pool is the parent process's

@@ -60,7 +60,7 @@ static const char *option_in(const char *flags) {
 }
 
 /* The numbers of the standard streams stay free if those are closed: otherwise printed text would become tokens. */
-static int beyond_standard(int fd) {
+int os_beyond_standard(int fd) {
     if (fd < 0 || fd > STDERR_FILENO) return fd;
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int error = errno;
@@ -71,7 +71,7 @@ static int beyond_standard(int fd) {
 
 static int open_both_ways(const char *path, os_pipe *pipe) {
     struct stat found;
-    int fd = beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0));
+    int fd = os_beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0));
     *pipe = (os_pipe){.fd = -1};
     if (fd < 0 || fstat(fd, &found) != 0) return errno;
     if (!S_ISFIFO(found.st_mode)) {
@@ -103,6 +103,12 @@ static int open_anew(int fd, os_pipe *pipe) {
 /* false: the program has closed it, and the number may be another file's. */
 static bool is_open(const os_pipe *pipe, struct stat *found) {
     return pipe->fd >= 0 && fstat(pipe->fd, found) == 0 && found->st_dev == pipe->device && found->st_ino == pipe->inode;
+}
+
+bool os_pipe_is_open(const os_pipe *pipe) {
+    KEEP_ERRNO;
+    struct stat found;
+    return is_open(pipe, &found);
 }
 
 /* Of the tokens: they are open, and their make has not ended. */

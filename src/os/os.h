@@ -119,6 +119,46 @@ int os_bell_open(os_pipe *bell);
 void os_bell_ring(const os_pipe *bell);
 void os_bell_still(const os_pipe *bell);
 void os_pipe_close(os_pipe *pipe);
+/* For the room: the descriptor, moved above those of the standard streams; the program has not closed it. */
+int os_beyond_standard(int fd);
+bool os_pipe_is_open(const os_pipe *pipe);
+
+/* A file whose bytes processes lock (lock_file.c). A lock belongs to what os_lock_file_open opened, not to a thread, and the kernel ends it
+ * with the process, however that ends. Each function that fails for another reason than a lock of somebody else's sets has_failed. */
+typedef struct os_lock_file {
+    os_pipe file; /* or rather a regular file */
+    int watch;    /* an inotify descriptor; negative: none */
+    bool is_deaf; /* the system has no watch for this file: who waits looks every few milliseconds */
+    bool has_failed;
+    uint32_t soon; /* how often a thread looks again shortly after it heard something */
+} os_lock_file;
+#define OS_LOCK_FILE_BYTES (UINT32_C(1) << 20)
+
+/* Opens that file, which may not exist yet; NULL: the one that all programs of this user share. 0, or a positive errno value and nothing is
+ * open: EPERM, it is another user's; EINVAL, no file or no locks; what else opening or locking a file may report. */
+int os_lock_file_open(const char *path, os_lock_file *file);
+/* Sets has_failed if the program has closed the descriptor, whose number may be another file's. Call it before one or several of those
+ * below, which do nothing once has_failed is set. */
+void os_lock_file_check(os_lock_file *file);
+/* Locks a byte below OS_LOCK_FILE_BYTES: alone, or with others. Never waits. false: another has a lock on it that does not go with this
+ * one, or it cannot be locked. */
+bool os_lock_file_hold(os_lock_file *file, uint32_t byte, bool with_others);
+void os_lock_file_drop(os_lock_file *file, uint32_t byte);
+/* How many of `bytes` bytes from `first` on others have locked; at most OS_LOCK_FILE_COUNT, however many there are. */
+#define OS_LOCK_FILE_COUNT 60u
+uint32_t os_lock_file_count(os_lock_file *file, uint32_t first, uint32_t bytes);
+/* Wakes all that sleep in os_lock_file_wait, and those who are about to: they heard something. */
+void os_lock_file_tell(os_lock_file *file);
+/* From the first call on this process hears when another tells, and when one that had the file open ends. Whether it has since the last
+ * call. It may hear things that are no news. */
+bool os_lock_file_heard(os_lock_file *file);
+/* When to look again without having heard anything (CLOCK_MONOTONIC, ns); 0: it is enough to listen. One thread at a time may call this, or
+ * any of the functions above. */
+uint64_t os_lock_file_look_ns(os_lock_file *file);
+/* As os_jobserver_wait, for what os_lock_file_heard would report. */
+bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+/* Drops all its locks, unless a process that was forked has it open. */
+void os_lock_file_close(os_lock_file *file);
 
 /* Ends the process with a line on standard error, where going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));

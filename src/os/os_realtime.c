@@ -114,6 +114,12 @@ const char *os_error_name(int error) {
     case ENFILE: return "ENFILE";
     case ENOENT: return "ENOENT";
     case ENOMEM: return "ENOMEM";
+    case EISDIR: return "EISDIR";
+    case ELOOP: return "ELOOP";
+    case ENOLCK: return "ENOLCK";
+    case ENOSPC: return "ENOSPC";
+    case ENOTDIR: return "ENOTDIR";
+    case EROFS: return "EROFS";
     case ENOSYS: return "ENOSYS";
     case EOPNOTSUPP: return "EOPNOTSUPP";
     default: return "another error";

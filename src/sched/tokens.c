@@ -1,8 +1,9 @@
 /* tokens.c: a number of threads that several programs share.
  *
  * `make -j N` keeps N - 1 bytes in a pipe, the tokens. Each program that make starts may run one thread. A program takes a byte out of the
- * pipe before it runs one more, and puts the byte back later. All pools of a process with WEFT_POOL_JOBSERVER share what the process has.
- * A process without such a pool does nothing of this.
+ * pipe before it runs one more, and puts the byte back later. Without make there is the lease (lease.c): a program takes a token for
+ * its first thread, too. A process has tokens of one server, make or the lease; all its pools with WEFT_POOL_JOBSERVER or
+ * WEFT_POOL_LEASE share them. A process without such a pool does nothing of this. "May run" is 1 + held below make, held in the lease.
  *
  * Which threads count. A worker or a spare counts from before it looks for work until it parks, rests or blocks. An outside thread
  * counts while it runs something in a call: a wait that helps, a loop, a region of forks, weft_run. os_self.counts says whether a
@@ -14,12 +15,12 @@
  *
  * The rules.
  *   1. A thread inside a call or a task never waits here, neither for make nor for another thread. It counts at once, also after a
- *      section or a sleep. If more threads count than may run, 1 + held, a worker gives way before its next task.
- *   2. A worker with no task in hand begins if fewer than 1 + held count, or once it has one more token. Else it waits. Before it
+ *      section or a sleep. If more threads count than may run, a worker gives way before its next task.
+ *   2. A worker with no task in hand begins if fewer count than may run, or once it has one more token. Else it waits. Before it
  *      waits, it has reported what it has run, and looks once more: if there is work, it wakes the threads that sleep in waits, which
  *      may run that work; a submission may have relied on this worker. park.c takes it for busy meanwhile. When it begins, it looks
  *      for work as a searcher.
- *   3. In each pool one worker has the turn: it polls the pipe and the pool's bell. The others sleep until they have the turn, which
+ *   3. In each pool one worker has the turn: it polls the server and the pool's bell. The others sleep until they have the turn, which
  *      each passes on when it is done, for whatever reason. The bell rings when there is room, when the pool ends, and when its
  *      other runners have stopped.
  *   4. If no worker of its pool has run since it began to wait, a worker goes on without a token after GRACE_NS. So a pool runs at
@@ -27,17 +28,21 @@
  *      no room until its call ends. So beside callers the pool has a share: it runs for a tenth of GRACE_NS, or for one task if
  *      that is longer, and then waits ten times as long, at least GRACE_NS and at most ten times GRACE_NS. The next task may use up what
  *      is left of a share.
- *   5. settle() runs after each change. It gives back at once the bytes that no thread here runs on or waits for.
+ *   5. settle() runs after each change. It gives back at once the tokens that no thread here runs on or waits for.
+ *   6. The lease: a worker that finishes a task, at most one each millisecond, looks what others want. It gives way if the process has more
+ *      than one token and another program has none; or if others wait, after TERM_NS divided by the number of tokens beyond the first. So
+ *      who has most gives most often, and all that wait come to have equally many. For SHY_NS the process takes none again.
  *
  * Nothing hangs. By 1 and 4 the only threads that wait for a token are workers of a pool in which another worker runs. The turn is
  * passed on under the lock. Its owner looks again after a second, whatever was lost. A pool's end sets `exits` before it rings; the
- * owner reads `exits` under the lock, and then sleeps on a bell that rings until it is stilled under the lock.
+ * owner reads `exits` under the lock, and then sleeps on a bell that rings until it is stilled under the lock. Of the lease, a process
+ * hears once for all its pools that something has changed: who takes a token because of it rings the bells of those that wait.
  *
  * No byte is lost in the process. A byte that was read is in `bytes` until it is written. A thread stops counting before it ends, and
  * a pool's end joins its threads, so after the last pool's end all bytes are back. At exit a destructor gives them back, and none is
- * read afterwards. Signals are blocked under the lock, so a handler that calls exit has not interrupted its owner. A forked child
+ * taken afterwards; one thread goes on. Signals are blocked under the lock, so a handler that calls exit has not interrupted its owner. A forked child
  * has no bytes: its state begins anew, with the one thread that it may run. A child that the library was not told of (_Fork) leaves
- * its parent's bytes alone. A process that is killed, or calls _exit or exec, loses the bytes that it holds. A pipe that this
+ * its parent's bytes alone. A process that is killed, or calls _exit or exec, loses the bytes that it holds; those of the lease are back at once. A pipe that this
  * process can no longer use, or whose make has ended, sets no limit. */
 #include "sched/tokens.h"
 
@@ -51,24 +56,32 @@ PROCESS_STATE os_word tokens_grace_us;
 #define TOKENS_MAX 1024u
 #define GRACE_NS UINT64_C(100000000)
 #define SHARE 10u                  /* beside callers a pool has a tenth of the time */
-#define EMPTY_NS UINT64_C(1000000) /* how long a caller relies on having found the pipe empty */
+#define EMPTY_NS UINT64_C(1000000) /* how long a caller relies on having found no token */
+#define LOOK_US UINT64_C(1000)     /* of the lease: how often a running worker looks what others want */
+#define TERM_NS UINT64_C(100000000)
+#define SHY_NS UINT64_C(2000000)
 
 static PROCESS_STATE struct {
     ATOMIC(uint32_t) is_short; /* a worker must give way; a hint */
     ATOMIC(uint32_t) is_open;  /* there are pools that share */
+    ATOMIC(uint32_t) looks;    /* workers look what others want: the lease, with a pass or more than one token; a hint */
+    ATOMIC(uint64_t) looked;   /* ticks; when one did last */
     os_mutex lock;             /* of all below, and of the pools' `tokens` */
     uint64_t signals;          /* the mask of the lock's owner before it blocked all signals */
-    os_pipe server;
+    bool is_lease;             /* the server is the lease, else make */
+    os_pipe server;            /* make's pipe */
+    struct lease lease;
     weft_pool *pools;
     uint32_t running; /* threads that count */
     uint32_t callers; /* of these, those that are not among a pool's runners */
     uint32_t asking;  /* pools of which a worker waits for a token */
     uint32_t process; /* the one that holds the tokens: a child by _Fork has a copy of all this */
     uint32_t held;
-    bool is_gone; /* the pipe, or its make */
+    bool is_gone; /* the pipe, its make, or the lease's file */
     bool is_over; /* the process ends */
     uint64_t empty_until_ns;
-    unsigned char bytes[TOKENS_MAX];
+    uint64_t term_ns, shy_until_ns;  /* of the lease: when it last gave a token to others that wait; 0: not now */
+    unsigned char bytes[TOKENS_MAX]; /* make's */
 } T;
 
 static void lock(void) {
@@ -82,7 +95,8 @@ static void unlock(void) {
     os_signals_restore(before);
 }
 
-static uint32_t may_run(void) { return T.is_gone ? UINT32_MAX : 1 + T.held; }
+static uint32_t free_threads(void) { return T.is_lease && !T.is_over ? 0 : 1; }
+static uint32_t may_run(void) { return T.is_gone ? UINT32_MAX : free_threads() + T.held; }
 static bool may_ask(void) { return !T.is_gone && !T.is_over && T.held < TOKENS_MAX; }
 static uint64_t grace_ns(void) {
     uint32_t grace_us = load_rlx(&tokens_grace_us);
@@ -91,12 +105,25 @@ static uint64_t grace_ns(void) {
 
 static void give_back(uint32_t keep) {
     if (T.held > keep) T.empty_until_ns = 0;
-    while (T.held > keep) (void)os_jobserver_give(&T.server, T.bytes[--T.held]);
+    while (T.held > keep) {
+        T.held--;
+        if (T.is_lease)
+            lease_give(&T.lease);
+        else
+            (void)os_jobserver_give(&T.server, T.bytes[T.held]);
+    }
+}
+
+static void settle_lease(void) {
+    if (T.asking == 0) lease_rest(&T.lease, T.running > 0);
+    if (T.held <= 1) T.term_ns = 0;
+    store_rlx(&T.looks, !T.is_gone && (T.held > 1 || T.lease.has_pass));
 }
 
 static void settle(void) {
-    uint32_t wanted = T.running + T.asking;
-    give_back(wanted > 1 ? wanted - 1 : 0);
+    uint32_t wanted = T.running + T.asking, most_free = free_threads();
+    give_back(wanted > most_free ? wanted - most_free : 0);
+    if (T.is_lease) settle_lease();
     store_rlx(&T.is_short, T.running > may_run());
     for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) {
         bool has_share = T.callers > 0 && pool->tokens.runners == 0; /* the next task may use up what is left */
@@ -106,13 +133,29 @@ static void settle(void) {
     }
 }
 
+/* Of the lease: what this thread heard, those that sleep did not. */
+static void ring_waiting(void) {
+    for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next)
+        if (pool->tokens.asks) os_bell_ring(&pool->tokens.bell);
+}
+
+static bool is_shy(void) { return T.shy_until_ns != 0 && T.held > 0 && os_now_ns() < T.shy_until_ns; }
+
+static bool take_one(void) {
+    if (!T.is_lease) return os_jobserver_take(&T.server, &T.bytes[T.held]);
+    bool has_one = !is_shy() && lease_take(&T.lease, T.asking > 0);
+    T.is_gone |= T.lease.file.has_failed;
+    return has_one;
+}
+
 static void take(void) {
-    unsigned char byte;
     if (!may_ask()) return;
-    if (os_jobserver_take(&T.server, &byte))
-        T.bytes[T.held++] = byte;
-    else
+    if (!take_one()) {
         T.empty_until_ns = os_now_ns() + EMPTY_NS;
+        return;
+    }
+    T.held++;
+    if (T.is_lease && T.asking > 0) ring_waiting();
 }
 
 static void take_unless_empty(void) {
@@ -181,13 +224,34 @@ static bool exceeds(const weft_pool *pool) {
     return T.callers == 0 || share_lasts(pool);
 }
 
+static bool has_to_look(const weft_pool *pool) {
+    return load_rlx(&T.looks) && os_ticks() - load_rlx(&T.looked) >= LOOK_US * pool->ticks_per_us;
+}
+
+/* Rule 6. true: it has given a token to others, and a worker is to give way. */
+static bool gives_to_others(void) {
+    store_rlx(&T.looked, os_ticks());
+    enum lease_wish wish = T.is_gone ? LEASE_NOTHING : lease_look(&T.lease);
+    uint64_t now_ns = wish == LEASE_WANTED ? os_now_ns() : 0;
+    if (wish == LEASE_WANTED && T.term_ns == 0) T.term_ns = now_ns;
+    if (wish == LEASE_NOTHING || (wish == LEASE_WANTED && now_ns - T.term_ns < TERM_NS / (T.held - 1))) return false;
+    if (wish == LEASE_WANTED) {
+        T.term_ns = now_ns;
+        T.shy_until_ns = now_ns + SHY_NS;
+    }
+    give_back(T.held - 1);
+    return true;
+}
+
 /* Between two tasks of a worker. false: it does not count, or no more. */
 static bool goes_on(const weft_pool *pool) {
     if (!os_self_get()->counts) return false;
-    if (!load_rlx(&T.is_short)) return true;
+    bool looks = has_to_look(pool);
+    if (!looks && !load_rlx(&T.is_short)) return true;
     lock();
-    if (T.running > may_run()) take_unless_empty();
-    bool may = T.running <= may_run() || exceeds(pool);
+    bool yields = looks && gives_to_others();
+    if (!yields && T.running > may_run()) take_unless_empty();
+    bool may = !yields && (T.running <= may_run() || exceeds(pool));
     if (may)
         settle();
     else
@@ -226,16 +290,32 @@ static uint64_t pool_until(const weft_pool *pool, uint64_t *since) {
     return T.callers > 0 ? max_u64(until_ns, pool->tokens.again_ns) : until_ns;
 }
 
-static void bell_sleep(weft_pool *pool, uint64_t until_ns) {
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns) { return a_ns == 0 || (b_ns != 0 && b_ns < a_ns) ? b_ns : a_ns; }
+
+/* false: the server cannot be used any more. */
+static bool server_sleep(weft_pool *pool, uint64_t until_ns) {
     bool asks = may_ask();
+    if (!T.is_lease) {
+        unlock();
+        bool works = os_jobserver_wait(&T.server, &pool->tokens.bell, asks, until_ns);
+        lock();
+        return works;
+    }
+    os_lock_file file = T.lease.file; /* its watch may be another's by then, and is compared */
+    until_ns = earlier(until_ns, os_lock_file_look_ns(&T.lease.file));
+    if (is_shy()) until_ns = earlier(until_ns, T.shy_until_ns);
+    unlock();
+    bool works = os_lock_file_wait(&file, &pool->tokens.bell, asks, until_ns);
+    lock();
+    return works;
+}
+
+static void bell_sleep(weft_pool *pool, uint64_t until_ns) {
     os_bell_still(&pool->tokens.bell);
     pool->tokens.asks = true;
     pool->tokens.relies = pool->tokens.runners > 0;
-    unlock();
-    bool works = os_jobserver_wait(&T.server, &pool->tokens.bell, asks, until_ns);
-    lock();
+    if (!server_sleep(pool, until_ns)) T.is_gone = true;
     pool->tokens.asks = false;
-    if (!works) T.is_gone = true;
 }
 
 /* Under the lock, by the owner of the turn. */
@@ -292,18 +372,44 @@ bool tokens_await(struct weft_worker *seat, bool *is_searcher) {
 
 /* ---- pools and processes ------------------------------------------------------------------------------------------ */
 
-void tokens_begin(weft_pool *pool, const char *makeflags) {
+/* The first pool opens one: make's, if there is one; else the lease, if that is wished for. The others have what is there. */
+static void server_open(weft_pool *pool, const struct tokens_wish *wish) {
+    bool has_make = false, has_lease = false;
+    T.is_gone = false;
+    if (wish->make) pool->tokens.error = os_jobserver_open(wish->makeflags, &T.server);
+    has_make = wish->make && pool->tokens.error == 0;
+    if (wish->lease && !has_make) pool->tokens.lease_error = lease_open(&T.lease, wish->path, os_cpu_count_lately());
+    has_lease = wish->lease && !has_make && pool->tokens.lease_error == 0;
+    T.is_lease = has_lease;
+    pool->has_tokens = has_make || has_lease;
+}
+
+static void server_close(void) {
+    if (T.is_lease)
+        lease_close(&T.lease);
+    else
+        os_pipe_close(&T.server);
+}
+
+static void server_join(weft_pool *pool, const struct tokens_wish *wish) {
+    int error = T.process == os_process_id() ? 0 : EBADF; /* a child that no fork handler saw: the tokens are its parent's */
+    pool->has_tokens = error == 0 && (T.is_lease ? wish->lease : wish->make);
+    if (wish->make && (error != 0 || T.is_lease)) pool->tokens.error = error != 0 ? error : EBUSY;
+    if (wish->lease && (error != 0 || !pool->has_tokens)) pool->tokens.lease_error = error != 0 ? error : EBUSY;
+}
+
+void tokens_begin(weft_pool *pool, const struct tokens_wish *wish) {
     lock();
-    if (T.pools == NULL) T.is_gone = false;
-    int error = T.pools == NULL ? os_jobserver_open(makeflags, &T.server) : 0;
-    if (T.pools != NULL && T.process != os_process_id())
-        error = EBADF; /* a child that no fork handler saw: the bytes are its parent's */
-    if (error == 0) {
-        error = os_bell_open(&pool->tokens.bell);
-        if (error != 0 && T.pools == NULL) os_pipe_close(&T.server);
+    if (T.pools == NULL)
+        server_open(pool, wish);
+    else
+        server_join(pool, wish);
+    int error = pool->has_tokens ? os_bell_open(&pool->tokens.bell) : 0;
+    if (error != 0) {
+        *(T.is_lease ? &pool->tokens.lease_error : &pool->tokens.error) = error;
+        if (T.pools == NULL) server_close();
+        pool->has_tokens = false;
     }
-    pool->tokens.error = error;
-    pool->has_tokens = error == 0;
     if (pool->has_tokens) {
         pool->tokens.next = T.pools;
         T.pools = pool;
@@ -322,8 +428,9 @@ void tokens_end(weft_pool *pool) {
     os_pipe_close(&pool->tokens.bell);
     if (T.pools == NULL) {
         give_back(0);
-        os_pipe_close(&T.server);
+        server_close();
         store_rlx(&T.is_open, 0);
+        store_rlx(&T.looks, 0);
     }
     unlock();
 }
@@ -335,7 +442,7 @@ void tokens_ring(const weft_pool *pool) {
 }
 
 void tokens_forked(void) {
-    if (load_rlx(&T.is_open)) os_pipe_close(&T.server);
+    if (load_rlx(&T.is_open)) server_close();
     for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) os_pipe_close(&pool->tokens.bell);
     memset(&T, 0, sizeof T);
     T.server.fd = -1;
@@ -360,6 +467,7 @@ void explore_process_ends(void)
     if (has_lock) {
         T.is_over = true;
         give_back(0);
+        if (T.is_lease) settle();
         os_unlock(&T.lock);
     }
     os_signals_restore(signals);

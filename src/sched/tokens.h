@@ -1,12 +1,17 @@
-/* tokens.h: threads that count against a number that several programs share, by make's jobserver. Layer 4. See tokens.c. */
+/* tokens.h: threads that count against a number that several programs share, by make's jobserver or by the lease. Layer 4. See tokens.c. */
 #ifndef WEFT_TOKENS_H
 #define WEFT_TOKENS_H
 
 #include "sched/worker.h"
 
-/* Called by the maker of a pool with WEFT_POOL_JOBSERVER, before its threads start: sets has_tokens, or tokens.error. makeflags: what
- * MAKEFLAGS says, or NULL. */
-void tokens_begin(weft_pool *pool, const char *makeflags);
+/* Called by the maker of a pool with WEFT_POOL_JOBSERVER or WEFT_POOL_LEASE, before its threads start: sets has_tokens, and the error of
+ * each that was asked for in vain. */
+struct tokens_wish {
+    bool make, lease;
+    const char *makeflags; /* what MAKEFLAGS says, or NULL */
+    const char *path;      /* of the lease's file; NULL: the user's own */
+};
+void tokens_begin(weft_pool *pool, const struct tokens_wish *wish);
 /* After the threads of a pool have ended. */
 void tokens_end(weft_pool *pool);
 /* The pool ends: its worker that waits for a token looks. */

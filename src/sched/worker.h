@@ -222,16 +222,16 @@ struct weft_pool {
         ATOMIC(int) error;
     } slices; /* slice.c writes it; each worker writes its refusals */
     struct {
-        int error;             /* WEFT_POOL_JOBSERVER has no effect, and why: a positive errno value */
-        weft_pool *next;       /* this and all below: under the lock of tokens.c, where has_tokens is set */
-        uint32_t runners;      /* its workers and spares that count */
-        bool asks;             /* the owner of the turn sleeps until the bell rings or there is a token */
-        bool relies;           /* it does so without a time limit, because another worker of the pool runs */
-        bool turn_is_taken;    /* a worker waits for a token; the others that wait, wait for the turn */
-        uint32_t turn_waiters; /* workers that wait for the turn */
-        os_word turn;          /* changes when the turn is passed on */
-        uint64_t exceeds_ns;   /* since when its only runner goes on without a token; 0: it does not */
-        uint64_t again_ns;     /* beside callers it does not do so again before this time */
+        int error, lease_error; /* why WEFT_POOL_JOBSERVER, WEFT_POOL_LEASE has no effect: a positive errno value */
+        weft_pool *next;        /* this and all below: under the lock of tokens.c, where has_tokens is set */
+        uint32_t runners;       /* its workers and spares that count */
+        bool asks;              /* the owner of the turn sleeps until the bell rings or there is a token */
+        bool relies;            /* it does so without a time limit, because another worker of the pool runs */
+        bool turn_is_taken;     /* a worker waits for a token; the others that wait, wait for the turn */
+        uint32_t turn_waiters;  /* workers that wait for the turn */
+        os_word turn;           /* changes when the turn is passed on */
+        uint64_t exceeds_ns;    /* since when its only runner goes on without a token; 0: it does not */
+        uint64_t again_ns;      /* beside callers it does not do so again before this time */
         os_pipe bell;
     } tokens;
     char name[16];

@@ -12,7 +12,7 @@ static const char *const names[] = {"WEFT_WORKERS",        "WEFT_SPARES",       
                                     "WEFT_QUEUE_MAX",      "WEFT_TRACE_EVENTS",   "WEFT_WATCHDOG_NS", "WEFT_STACK_WAIT_NS",
                                     "WEFT_EXPECT_PERCENT", "WEFT_BACKGROUND_MAX", "WEFT_SLICE_NS",    "WEFT_POLICY",
                                     "WEFT_CPUS",           "WEFT_STATS",          "WEFT_TRACE",       "WEFT_TOP",
-                                    "WEFT_JOBSERVER"};
+                                    "WEFT_JOBSERVER",      "WEFT_LEASE"};
 
 static void check_format(const weft_config *config) {
     char text[512], cut[40];

@@ -136,6 +136,34 @@ int os_bell_open(os_pipe *bell) {
 void os_bell_ring(const os_pipe *bell) { (void)bell; }
 void os_bell_still(const os_pipe *bell) { (void)bell; }
 void os_pipe_close(os_pipe *pipe) { (void)pipe; }
+int os_lock_file_open(const char *path, os_lock_file *file) {
+    (void)path, (void)file;
+    return ENOENT;
+}
+void os_lock_file_check(os_lock_file *file) { (void)file; }
+bool os_lock_file_hold(os_lock_file *file, uint32_t byte, bool with_others) {
+    (void)file, (void)byte, (void)with_others;
+    return false;
+}
+void os_lock_file_drop(os_lock_file *file, uint32_t byte) { (void)file, (void)byte; }
+uint32_t os_lock_file_count(os_lock_file *file, uint32_t first, uint32_t bytes) {
+    (void)file, (void)first, (void)bytes;
+    return 0;
+}
+void os_lock_file_tell(os_lock_file *file) { (void)file; }
+bool os_lock_file_heard(os_lock_file *file) {
+    (void)file;
+    return false;
+}
+uint64_t os_lock_file_look_ns(os_lock_file *file) {
+    (void)file;
+    return 0;
+}
+bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    (void)file, (void)bell, (void)asks;
+    return deadline_ns == 0;
+}
+void os_lock_file_close(os_lock_file *file) { (void)file; }
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;

@@ -1,0 +1,216 @@
+/* lock_file.c: a file whose bytes processes lock, and hear of each other's locks. Layer 1; the contracts are in os.h. errno stays as it was.
+ *
+ * The locks are open-file-description locks (F_OFD_SETLK). They belong to what open() made: two copies of the library in one process,
+ * each with its own, exclude each other, and closing another descriptor of the same file does not end them, as it would end POSIX
+ * locks. The kernel ends them with the last descriptor, thus with the process, whatever ends it. A forked child has a copy of the
+ * descriptor, and closes it before it does anything else (os_lock_file_close); a child that was made otherwise (_Fork, clone) keeps the
+ * locks until it ends or calls exec.
+ *
+ * Which file. All programs of a user have to find the same one. $XDG_RUNTIME_DIR is not set below cron, su and many batch systems, and
+ * some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that cannot be opened, the same name in
+ * /tmp. Anybody may make a file there: one that is another user's, a link, or no regular file is refused. The file stays empty.
+ *
+ * Hearing. The kernel tells nobody that a lock has ended. So who gives something back sets the file's times, which inotify reports
+ * (IN_ATTRIB; a write would need space and could raise SIGXFSZ). A process that ends closes the file (IN_CLOSE_WRITE). The kernel
+ * reports that before it drops the locks: who heard it looks again after 1, 4 and 16 ms, too. Without inotify, of which each user has
+ * 128 by default, one looks every 10 ms. It is opened only by a process that waits.
+ *
+ * The program may close the descriptors of this file, and another file may get the number: see jobserver.c. All inotify descriptors
+ * share one inode; /proc/self/fdinfo has the inode that one watches, which is looked at before each read. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/text.h"
+
+#define PATH_BYTES 64u
+#define LOOK_MS 1000 /* longest sleep: the program may close the files that the sleeper waits for */
+#define DEAF_MS 10u  /* without a watch */
+#define SOON 3u      /* looks after what was heard, after 1, 4, 16 ms */
+#define NS_OF_MS UINT64_C(1000000)
+
+/* ---- locks -------------------------------------------------------------------------------------------------------- */
+
+/* false: another's lock is in the way, or it failed. */
+static bool lock_apply(os_lock_file *file, int command, struct flock *lock) {
+    int result;
+    do result = fcntl(file->file.fd, command, lock);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EAGAIN && errno != EACCES) file->has_failed = true;
+    return result == 0;
+}
+
+static struct flock lock_of(uint32_t byte, short type) {
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+}
+
+void os_lock_file_check(os_lock_file *file) {
+    if (!os_pipe_is_open(&file->file)) file->has_failed = true;
+}
+
+bool os_lock_file_hold(os_lock_file *file, uint32_t byte, bool with_others) {
+    KEEP_ERRNO;
+    struct flock lock = lock_of(byte, with_others ? F_RDLCK : F_WRLCK);
+    return !file->has_failed && lock_apply(file, F_OFD_SETLK, &lock);
+}
+
+void os_lock_file_drop(os_lock_file *file, uint32_t byte) {
+    KEEP_ERRNO;
+    struct flock lock = lock_of(byte, F_UNLCK);
+    if (!file->has_failed) (void)lock_apply(file, F_OFD_SETLK, &lock);
+}
+
+/* The kernel names any one lock in a range; the others are on its two sides. */
+uint32_t os_lock_file_count(os_lock_file *file, uint32_t first, uint32_t bytes) {
+    KEEP_ERRNO;
+    struct range {
+        off_t from, to;
+    } ranges[OS_LOCK_FILE_COUNT + 1] = {{first, (off_t)first + bytes}};
+    uint32_t left = 1, count = 0;
+    while (left > 0 && count < OS_LOCK_FILE_COUNT && !file->has_failed) {
+        struct range range = ranges[--left];
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range.from, .l_len = range.to - range.from};
+        if (range.from == range.to || !lock_apply(file, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK) continue;
+        off_t from = lock.l_start < range.from ? range.from : lock.l_start;
+        off_t to = lock.l_len == 0 || lock.l_start + lock.l_len > range.to ? range.to : lock.l_start + lock.l_len;
+        count += (uint32_t)(to - from);
+        ranges[left++] = (struct range){range.from, from};
+        if (left <= OS_LOCK_FILE_COUNT) ranges[left++] = (struct range){to, range.to};
+    }
+    return (uint32_t)min_u64(count, OS_LOCK_FILE_COUNT);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+/* Of a file that was opened. 0, or why it is not to be used. */
+static int examine(os_lock_file *file) {
+    struct stat found;
+    struct flock probe = lock_of(OS_LOCK_FILE_BYTES, F_RDLCK);
+    if (fstat(file->file.fd, &found) != 0) return errno;
+    if (!S_ISREG(found.st_mode)) return EINVAL;
+    if (found.st_uid != geteuid()) return EPERM;
+    file->file.device = found.st_dev;
+    file->file.inode = found.st_ino;
+    if (!lock_apply(file, F_OFD_SETLK, &probe)) return errno;
+    probe.l_type = F_UNLCK;
+    return lock_apply(file, F_OFD_SETLK, &probe) ? 0 : errno;
+}
+
+static int open_path(const char *path, os_lock_file *file) {
+    int how = O_RDWR | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
+    *file =
+        (os_lock_file){.file = {.fd = os_beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, how, 0600))}, .watch = -1};
+    if (file->file.fd < 0) return errno;
+    int error = examine(file);
+    if (error != 0) os_close(file->file.fd);
+    if (error != 0) *file = (os_lock_file){.file = {.fd = -1}, .watch = -1};
+    return error;
+}
+
+static int open_in(const char *directory, os_lock_file *file) {
+    char path[PATH_BYTES];
+    struct text text = {.to = path, .size = sizeof path, .fd = TEXT_TO_MEMORY};
+    text_format(&text, "%s/weft-lease-%u", directory, (uint32_t)geteuid());
+    text_end(&text);
+    return open_path(path, file);
+}
+
+int os_lock_file_open(const char *path, os_lock_file *file) {
+    KEEP_ERRNO;
+    if (path != NULL) return open_path(path, file);
+    int error = open_in("/dev/shm", file);
+    if (error == 0 || error == EMFILE || error == ENFILE) return error;
+    return open_in("/tmp", file) == 0 ? 0 : error;
+}
+
+/* ---- hearing ------------------------------------------------------------------------------------------------------ */
+
+static void fd_path(char path[PATH_BYTES], const char *directory, int fd) {
+    struct text text = {.to = path, .size = PATH_BYTES, .fd = TEXT_TO_MEMORY};
+    text_format(&text, "/proc/self/%s/%u", directory, (uint32_t)fd);
+    text_end(&text);
+}
+
+/* The number is still that of this library's watch: "inotify wd:1 ino:3f sdev:..." */
+static bool watch_is_own(const os_lock_file *file) {
+    char path[PATH_BYTES], info[512], wanted[PATH_BYTES];
+    struct text text = {.to = wanted, .size = sizeof wanted, .fd = TEXT_TO_MEMORY};
+    if (file->watch < 0) return false;
+    fd_path(path, "fdinfo", file->watch);
+    int fd = os_open(path);
+    if (fd < 0) return false;
+    size_t length = os_read(fd, info, sizeof info);
+    os_close(fd);
+    text_put_hex(&text, file->file.inode);
+    text_put(&text, " sdev:");
+    text_end(&text);
+    memcpy(wanted, "o:", 2); /* in place of 0x */
+    return memmem(info, length, wanted, strlen(wanted)) != NULL && memmem(info, length, "inotify wd:", 11) != NULL;
+}
+
+static void listen_to(os_lock_file *file) {
+    char path[PATH_BYTES];
+    if (file->watch >= 0 || file->is_deaf) return;
+    file->watch = os_beyond_standard(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    fd_path(path, "fd", file->file.fd);
+    if (file->watch >= 0 && inotify_add_watch(file->watch, path, IN_ATTRIB | IN_CLOSE_WRITE) >= 0 && watch_is_own(file))
+        return;
+    if (file->watch >= 0) os_close(file->watch);
+    file->watch = -1;
+    file->is_deaf = true;
+}
+
+static bool is_readable(int fd) {
+    struct pollfd watch = {fd, POLLIN, 0};
+    return poll(&watch, 1, 0) > 0;
+}
+
+bool os_lock_file_heard(os_lock_file *file) {
+    KEEP_ERRNO;
+    char events[1024];
+    bool has_heard = false;
+    if (file->has_failed) return false;
+    listen_to(file);
+    if (file->watch < 0 || !is_readable(file->watch)) return false;
+    if (!watch_is_own(file)) {
+        file->watch = -1;
+        file->is_deaf = true;
+        return true;
+    }
+    while (syscall(SYS_read, file->watch, events, sizeof events) > 0) has_heard = true;
+    if (has_heard) file->soon = SOON;
+    return has_heard;
+}
+
+void os_lock_file_tell(os_lock_file *file) {
+    KEEP_ERRNO;
+    if (!file->has_failed) (void)futimens(file->file.fd, NULL);
+}
+
+uint64_t os_lock_file_look_ns(os_lock_file *file) {
+    if (file->soon == 0 && !file->is_deaf) return 0;
+    uint64_t ms = file->soon == 0 ? DEAF_MS : UINT64_C(1) << 2 * (SOON - file->soon--);
+    return os_now_ns() + ms * NS_OF_MS;
+}
+
+bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    KEEP_ERRNO;
+    struct pollfd files[] = {{bell->fd, POLLIN, 0}, {file->watch, POLLIN, 0}}; /* a negative one is left out */
+    uint64_t now = deadline_ns == 0 ? 0 : os_now_ns();
+    uint64_t ms = deadline_ns == 0 ? LOOK_MS : deadline_ns > now ? (deadline_ns - now) / NS_OF_MS + 1 : 0;
+    if (!os_pipe_is_open(&file->file) || !os_pipe_is_open(bell)) return false;
+    return poll(files, asks ? 2 : 1, (int)min_u64(ms, LOOK_MS)) >= 0 || errno == EINTR;
+}
+
+void os_lock_file_close(os_lock_file *file) {
+    if (watch_is_own(file)) os_close(file->watch);
+    file->watch = -1;
+    os_pipe_close(&file->file);
+}
