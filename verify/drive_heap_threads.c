@@ -146,6 +146,25 @@ EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = s
 EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
                .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
 
+/* A run that shrinks frees its end, which others take or purge; then it grows there, or moves. */
+static void resizes(void) {
+    enum { MOST = 12 * SLOT_BYTES, FEW = MOST / 2 - SLOT_BYTES };
+    uint32_t *block = make_large(MOST);
+    for (uint32_t i = 0; i < 3; i++) {
+        *block = 300 + i;
+        uint32_t *less = weft_realloc(block, FEW);
+        EXPECT(less == block && weft_usable_size(less) == FEW && *less == 300 + i);
+        plain_write(less, FEW);
+        block = weft_realloc(less, MOST);
+        explore_observe(block == less ? 2 : 0);
+        EXPECT(block != NULL && *block == 300 + i);
+        plain_write(block, MOST);
+    }
+    end_block(block, 302);
+}
+EXPLORE_DRIVER(heap_resize, .about = "a run frees its end and grows again while others take slots", .setup = setup,
+               .threads = {resizes, use_some, trims}, .check = check, .must_see = 7);
+
 /* What a full cache leaves with its thread (heap_overflow.c): handed out once each, home when the thread ends. It frees not
  * only: each overflow is kept but the first, and the last round's is left behind. */
 enum { KEPT = CACHE_BLOCKS(SIZE) / 2 * 3, MUCH = CACHE_BLOCKS(SIZE) + KEPT };

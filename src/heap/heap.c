@@ -573,12 +573,16 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
     push(heap, kind, p);
 }
 
-static void free_large(void *p, unsigned kind) {
+void heap_freed_large(void) {
     struct heap *heap = heap_mine();
-    heap_hooks.large_free(p, kind);
     if (heap == (void *)os_no_heap) return;
     heap_watch_begin(heap);
     heap_decay(heap);
+}
+
+static void free_large(void *p, unsigned kind) {
+    heap_hooks.large_free(p, kind);
+    heap_freed_large();
 }
 
 void heap_free_slow(void *p) {
