@@ -82,8 +82,10 @@ WEFT_API void weft_free_sized(void *p, size_t size);
 WEFT_API size_t weft_usable_size(const void *p);
 
 /**
- * Gives every page that holds no block back to the system at once: pages of the caller's cache, of every thread's empty
- * slabs and of the depot. The caches of other threads are bounded and remain. May take milliseconds.
+ * Gives pages that hold no block back to the system at once: those of freed large blocks, of empty slabs, whoever emptied
+ * them, and in the slabs of the calling thread and of threads that have ended also those between blocks in use. What
+ * remains: the caches of other threads, and in their slabs each of 64 KiB that has a block in use or in a cache; with
+ * `checks`, such slabs of all threads. May take milliseconds.
  * @return bytes given back
  * @threads Any thread.
  */

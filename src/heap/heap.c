@@ -652,6 +652,15 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     heap_overflow_drop(heap, kind);
 }
 
+size_t heap_purge_slabs(const struct heap *heap) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < CLASSES; i++)
+        for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++)
+            for (const struct slab *slab = heap->bins[i].tier[tier].first; slab != NULL; slab = slab->next)
+                bytes += slab_purge(slab);
+    return bytes;
+}
+
 bool heap_abandon(struct heap *heap) {
     bool all = true;
     for (unsigned i = 0; i < CLASSES; i++) {

@@ -487,6 +487,8 @@ void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
+/* Gives back the pages of the heap's slabs that hold no block in use. Returns the bytes. */
+size_t heap_purge_slabs(const struct heap *heap);
 /* Releases all blocks of the class's cache and overflow. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
 void heap_overflow_drop(struct heap *heap, unsigned kind);

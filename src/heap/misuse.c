@@ -10,7 +10,7 @@
  *                  free. They are found when the block would be handed out, which checks its exact place.
  *   at the slab    Any other block that leaves the caches meets its slab's bits. If it is free there already, or no block
  *                  begins at its address, it was freed by mistake, some time ago. This also finds a second free if the
- *                  program wrote the first word in between.
+ *                  program wrote the first word in between, or a trim gave the page back.
  *
  * Nothing in a freed block is used as an address.
  *
