@@ -161,8 +161,8 @@ static void check_small_pages(void) {
     check();
 }
 EXPLORE_DRIVER(heap_trim_part, .about = "a thread gives back pages of its slabs while others free their blocks",
-               .setup = setup_small_pages, .threads = {hand_over_and_trim, take_over, use_some},
-               .check = check_small_pages, .must_see = 5);
+               .setup = setup_small_pages, .threads = {hand_over_and_trim, take_over, use_some}, .check = check_small_pages,
+               .must_see = 5);
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
 
