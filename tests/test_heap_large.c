@@ -454,6 +454,74 @@ static void test_frames_decay(void **state) {
     decay_after(0);
 }
 
+/* ---- realloc ------------------------------------------------------------------------------------------------------ */
+
+static unsigned char *resize(unsigned char *p, size_t before, size_t size) {
+    size_t least = before < size ? before : size;
+    p[0] = 1, p[least - 1] = 2;
+    unsigned char *q = weft_realloc(p, size);
+    REQUIRE(q != NULL && weft_usable_size(q) >= size && q[0] == 1 && q[least - 1] == 2);
+    memset(q, 3, size);
+    return q;
+}
+
+/* Sizes that alternate stay where they are, and bring in no page again, from the second time on: across the bound between
+ * slabs and runs, between runs of which the lesser is less than half, across the bound between runs and mappings, and between
+ * mappings. */
+static void test_realloc_alternates(void **state) {
+    (void)state;
+    static const size_t sizes[][2] = {{30000, 40000},     {17000, 65536},     {200000, 1000000},   {1000000, 2100000},
+                                      {3900000, 4200000}, {6000000, 8000000}, {30 * MIB, 40 * MIB}};
+    decay_after(-1);
+    weft_trim();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const size_t low = sizes[s][0], high = sizes[s][1];
+        uint64_t live = counts_now().live_bytes;
+        unsigned char *p = weft_alloc(high);
+        REQUIRE(p != NULL);
+        memset(p, 3, high);
+        p = resize(resize(p, high, low), low, high);
+        weft_heap_counts before = counts_now();
+        for (int i = 0; i < 20; i++) {
+            unsigned char *q = resize(p, high, low);
+            if (q != p) fprintf(stderr, "%zu to %zu moves\n", high, low);
+            assert_ptr_equal(q, p);
+            assert_ptr_equal(resize(q, low, high), p);
+        }
+        weft_heap_counts after = counts_now();
+        if (!SANITIZED) assert_true(after.page_fault_count - before.page_fault_count < 8);
+        weft_free(p);
+        assert_int_equal(counts_now().live_bytes, live);
+    }
+    decay_after(0);
+}
+
+static size_t resident_of(void) { return (size_t)counts_now().resident_bytes; }
+
+/* A block has less than twice what it needs, however it came to its size; one that only shrinks has just that. */
+static void test_realloc_gives_back(void **state) {
+    (void)state;
+    decay_after(-1);
+    weft_trim();
+    size_t none = resident_of();
+    unsigned char *p = frame_make(40 * MIB);
+    p = resize(p, 40 * MIB, 30 * MIB);
+    if (!SANITIZED) assert_true(resident_of() - none < (size_t)32 * MIB);
+    p = resize(resize(p, 30 * MIB, 40 * MIB), 40 * MIB, 21 * MIB);
+    if (!SANITIZED) assert_true(resident_of() - none < (size_t)42 * MIB);
+    p = resize(p, 21 * MIB, 19 * MIB);
+    if (!SANITIZED) assert_true(resident_of() - none < (size_t)21 * MIB);
+    p = resize(p, 19 * MIB, 1000000); /* a run */
+    if (!SANITIZED) assert_true(counts_now().kept_bytes >= (size_t)16 * MIB);
+    weft_trim();
+    p = resize(p, 1000000, 3 * MIB);
+    p = resize(p, 3 * MIB, MIB);
+    assert_int_equal(weft_usable_size(p), MIB);
+    assert_true(weft_trim() >= (size_t)2 * MIB); /* its former end */
+    weft_free_sized(resize(p, MIB, 17000), 17000);
+    decay_after(0);
+}
+
 static void *frames_thread(void *unused) {
     (void)unused;
     for (int i = 0; i < 200; i++) {
@@ -496,6 +564,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_of_whole_segments),
         cmocka_unit_test(test_frames_bounded),
         cmocka_unit_test(test_frames_of_threads),
+        cmocka_unit_test(test_realloc_alternates),
+        cmocka_unit_test(test_realloc_gives_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

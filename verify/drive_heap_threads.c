@@ -72,6 +72,22 @@ static void trims(void) {
     heap_trim();
     explore_observe(1);
 }
+/* A trim gives back pages of slabs of which blocks are in use, others' among them. A page is as large as a block. */
+static void setup_small_pages(void) {
+    setup();
+    explore_page_bytes = SIZE;
+}
+static void hand_over_and_trim(void) {
+    uint32_t *gone = make_block(400), *stays = make_block(401);
+    hand_over();
+    end_block(gone, 400);
+    heap_trim();
+    unpoison(gone, SIZE);
+    if (first_word(gone) == 0) explore_observe(2);
+    use_some();
+    heap_trim();
+    end_block(stays, 401);
+}
 /* Runs of slots and mappings: kept by the thread that frees them, then by the process. */
 static void *make_large(size_t size) {
     uint32_t *block = heap_alloc(size);
@@ -140,11 +156,37 @@ EXPLORE_DRIVER(heap_threads_three, .about = "one ends, one frees, one needs memo
                .threads = {hand_over, take_over, use_some}, .check = check, .must_see = 1);
 EXPLORE_DRIVER(heap_trim, .about = "memory is given back meanwhile", .setup = setup,
                .threads = {hand_over_and_use, take_over, trims}, .check = check, .must_see = 3);
+static void check_small_pages(void) {
+    explore_page_bytes = SLOT_BYTES;
+    check();
+}
+EXPLORE_DRIVER(heap_trim_part, .about = "a thread gives back pages of its slabs while others free their blocks",
+               .setup = setup_small_pages, .threads = {hand_over_and_trim, take_over, use_some}, .check = check_small_pages,
+               .must_see = 5);
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
 
 EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
                .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
+
+/* A run that shrinks frees its end, which others take or purge; then it grows there, or moves. */
+static void resizes(void) {
+    enum { MOST = 12 * SLOT_BYTES, FEW = MOST / 2 - SLOT_BYTES };
+    uint32_t *block = make_large(MOST);
+    for (uint32_t i = 0; i < 3; i++) {
+        *block = 300 + i;
+        uint32_t *less = weft_realloc(block, FEW);
+        EXPECT(less == block && weft_usable_size(less) == FEW && *less == 300 + i);
+        plain_write(less, FEW);
+        block = weft_realloc(less, MOST);
+        explore_observe(block == less ? 2 : 0);
+        EXPECT(block != NULL && *block == 300 + i);
+        plain_write(block, MOST);
+    }
+    end_block(block, 302);
+}
+EXPLORE_DRIVER(heap_resize, .about = "a run frees its end and grows again while others take slots", .setup = setup,
+               .threads = {resizes, use_some, trims}, .check = check, .must_see = 7);
 
 /* What a full cache leaves with its thread (heap_overflow.c): handed out once each, home when the thread ends. It frees not
  * only: each overflow is kept but the first, and the last round's is left behind. */

@@ -71,6 +71,7 @@ void explore_memory(bool maps, bool grows);
 /* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
 extern os_thread explore_cpus_of;
+extern size_t explore_page_bytes;   /* a driver that sets it sets it back */
 extern uint32_t explore_cpu_counts; /* how often the CPUs were counted; a driver's setup makes it 0 */
 /* Of os_map and os_alloc, not released yet. A driver that has ended all that it began expects none: what is lost fails nothing
  * else. */

@@ -88,7 +88,8 @@ size_t os_resident(const void *memory, size_t bytes) {
     return bytes;
 }
 uint64_t os_page_faults(void) { return 0; }
-size_t os_page_size(void) { return PAGE_BYTES; }
+size_t explore_page_bytes = PAGE_BYTES;
+size_t os_page_size(void) { return explore_page_bytes; }
 bool os_guard(void *memory, size_t bytes) {
     os_purge(memory, bytes);
     return true;

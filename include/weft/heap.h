@@ -47,7 +47,8 @@ WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 
 /**
  * Resizes a block, in place or by moving it, and keeps its contents up to the smaller of both sizes. The alignment is that
- * of weft_alloc.
+ * of weft_alloc. A block keeps less than twice the size in memory, or less than four times up to 32 KiB; it stays where it is
+ * if the size goes back and forth within these bounds.
  * @param p the block; NULL: this is weft_alloc(size)
  * @param size bytes; 0 leaves a block of the smallest size
  * @return the block, which replaces p; NULL: no memory, and p is as before
@@ -81,8 +82,10 @@ WEFT_API void weft_free_sized(void *p, size_t size);
 WEFT_API size_t weft_usable_size(const void *p);
 
 /**
- * Gives every page that holds no block back to the system at once: pages of the caller's cache, of every thread's empty
- * slabs and of the depot. The caches of other threads are bounded and remain. May take milliseconds.
+ * Gives pages that hold no block back to the system at once: those of freed large blocks, of empty slabs, whoever emptied
+ * them, and in the slabs of the calling thread and of threads that have ended also those between blocks in use. What
+ * remains: the caches of other threads, at most some 14 MiB in each (docs/howto/malloc.md), and those of their slabs, of
+ * 64 KiB each, that have a block in use or in a cache; with `checks`, such slabs of all threads. May take milliseconds.
  * @return bytes given back
  * @threads Any thread.
  */

@@ -573,12 +573,16 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
     push(heap, kind, p);
 }
 
-static void free_large(void *p, unsigned kind) {
+void heap_freed_large(void) {
     struct heap *heap = heap_mine();
-    heap_hooks.large_free(p, kind);
     if (heap == (void *)os_no_heap) return;
     heap_watch_begin(heap);
     heap_decay(heap);
+}
+
+static void free_large(void *p, unsigned kind) {
+    heap_hooks.large_free(p, kind);
+    heap_freed_large();
 }
 
 void heap_free_slow(void *p) {
@@ -646,6 +650,15 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     release(heap, bin, heap->base[kind] + 1, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
     heap_overflow_drop(heap, kind);
+}
+
+size_t heap_purge_slabs(const struct heap *heap) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < CLASSES; i++)
+        for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++)
+            for (const struct slab *slab = heap->bins[i].tier[tier].first; slab != NULL; slab = slab->next)
+                bytes += slab_purge(slab);
+    return bytes;
 }
 
 bool heap_abandon(struct heap *heap) {

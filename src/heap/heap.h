@@ -159,6 +159,8 @@ size_t large_size(const void *p, unsigned kind);
 size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
+/* Whether the block of that many bytes may have been requested with `size`, or resized to it. */
+bool large_may_have(size_t usable, unsigned kind, size_t size);
 
 /* pressure.c: the caller is about to use `bytes` that are not in memory. Gives back as many, if too much is free compared
  * with what is in use. Any thread. */
@@ -477,12 +479,16 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind);
 void *heap_alloc_refilled(struct heap *heap, unsigned kind);
 /* Gives the slab's slot, which nobody uses, to the depot. */
 void heap_slot_free(struct slab *slab);
+/* Call it after a large block, or a part of one, was freed past the cache: some thread must see it decay. */
+void heap_freed_large(void);
 
 /* For heap_life.c. */
 void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
+/* Gives back the pages of the heap's slabs that hold no block in use. Returns the bytes. */
+size_t heap_purge_slabs(const struct heap *heap);
 /* Releases all blocks of the class's cache and overflow. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
 void heap_overflow_drop(struct heap *heap, unsigned kind);

@@ -122,7 +122,8 @@ static void *realloc_any(void *p, size_t size) {
     return stays(usable, size) ? p : realloc_copy(p, usable, size);
 }
 
-/* Stays in place while the block is at most twice too large. A large block also grows in place if there is room. */
+/* Stays in place while the block is at most twice too large. A large block also shrinks further in place, and grows if there
+ * is room (large.c). */
 void *weft_realloc(void *p, size_t size) {
     unsigned kind = small_class(os_self_get(), p);
     if (UNLIKELY(kind == CLASSES)) return realloc_any(p, size);

@@ -235,7 +235,8 @@ void heap_drop_lrus(void) {
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) heap_lru_drop(heap);
 }
 
-/* heap: the caller's, or NULL. */
+/* Gives back what is empty. Pages of slabs that are used in part are left to heap_trim: only a slab's owner knows which of
+ * its blocks are free, and they would soon come again. heap: the caller's, or NULL. */
 static size_t give_back(struct heap *heap) {
     if (heap != NULL) {
         heap_tidy(heap);
@@ -248,7 +249,9 @@ static size_t give_back(struct heap *heap) {
 
 size_t heap_trim(void) {
     bool is_lent;
-    size_t bytes = give_back(heap_borrow(&is_lent));
+    struct heap *heap = heap_borrow(&is_lent);
+    size_t bytes = give_back(heap);
+    if (heap != NULL && !mode_checks()) bytes += heap_purge_slabs(heap); /* checked blocks end in patterns that must stay */
     heap_return(is_lent);
     return bytes;
 }

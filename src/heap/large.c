@@ -7,6 +7,12 @@
  * merged and cut; little of what lies behind the block is in memory. Both sorts grow in place if what lies behind them is
  * free. A mapping may be moved; a run is copied.
  *
+ * Sizes that alternate cost nothing while they stay near each other. A run keeps its slots while more than half is wanted;
+ * then it frees those behind what is wanted, where it finds them again when it grows. A mapping gives back what it no longer
+ * needs when it shrinks. If it grew again after that, it sees the pattern: from then on it keeps its pages while more than half
+ * is wanted. A block stays of its sort until it needs no more than half of the most that the smaller sort has: so a
+ * mapping becomes a run, and a run a slab's block, by a copy of at most half of that.
+ *
  * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or, if that is more, a quarter of
  * the bytes in live blocks with a mapping. In secure mode none is kept, and guards stand before the block and behind it.
  *
@@ -24,6 +30,8 @@
 #include "heap/hooks.h"
 
 #define RUN_MAX ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
+#define RUN_LEAST (MEDIUM_MAX / 2) /* a run that needs no more, or a mapping that needs no more than the next, is copied */
+#define MAPPING_LEAST (RUN_MAX / 2)
 #define KEPT_BYTES ((size_t)64 << 20)
 #define SLACK_PART 8    /* of a block: how much may be in memory behind it in a used mapping */
 #define PAGE SLOT_BYTES /* of a head: a multiple of every page size; the system only fills the pages that are used */
@@ -82,6 +90,9 @@ static void record_drop(struct mapping *record) {
 }
 
 /* ---- mappings ----------------------------------------------------------------------------------------------------- */
+
+/* How a mapping's block was resized: not yet; last it became smaller; or larger after that. */
+enum { RESIZED_NOT, RESIZED_LESS, RESIZED_MORE };
 
 static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of blocks with a mapping */
 
@@ -185,6 +196,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     head->map_start = room.start;
     head->map_bytes = room.bytes;
     head->mapping = record;
+    head->resized = RESIZED_NOT;
     size_t bytes = round_up(size, PAGE);
     if (guard != 0) guard_block(room.start + room.offset, bytes);
     add_rlx(&mapped_bytes, bytes);
@@ -248,6 +260,7 @@ static void *move_block(void *p, size_t before, size_t size) {
         kept_unmap_around(start, bytes, other, outcome == OS_LOST ? before : 0);
         return NULL;
     }
+    head_of(other)->resized = head->resized;
     record_end(p);
     os_unmap(head, PAGE);
     if (room != before) os_unmap((char *)p + before, room - before);
@@ -287,6 +300,11 @@ static void *remap_block(void *p, size_t size) {
     struct heap_segment *head = head_of(p);
     size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
     size_t room = (size_t)(head->map_start + head->map_bytes - (char *)p);
+    if (wanted < before && wanted > before / 2 && head->resized == RESIZED_MORE) return p;
+    if (wanted < before)
+        head->resized = RESIZED_LESS;
+    else if (wanted > before && head->resized == RESIZED_LESS)
+        head->resized = RESIZED_MORE;
     if (wanted < before) {
         shrink_map(head, p, before, wanted);
     } else if (wanted > room) {
@@ -301,6 +319,8 @@ static void *remap_block(void *p, size_t size) {
 
 /* ---- runs of slots ------------------------------------------------------------------------------------------------ */
 
+static unsigned kind_of_slots(unsigned count) { return count <= RUNS ? CLASSES + count - 1 : KIND_RUN; }
+
 static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     unsigned count = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
     struct slots got = depot_take_run(count, alignment > SLOT_BYTES ? (unsigned)(alignment >> SLOT_SHIFT) : 1);
@@ -308,23 +328,47 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     depot_soil(got);
     unsigned first = (unsigned)__builtin_ctzll(got.bits);
     store_rlx(&got.segment->slabs[first].run_slots, count);
-    slot_kind_set(got.segment, first, count <= RUNS ? CLASSES + count - 1 : KIND_RUN);
+    slot_kind_set(got.segment, first, kind_of_slots(count));
     if (zeroed != NULL) *zeroed = got.dirty == 0;
     if (got.dirty != 0) tag_clear(slot_start(got.segment, first));
     return slot_start(got.segment, first);
 }
 
+/* The run has another length now. If it may be a sample, its kind stays KIND_RUN (sampling.c). */
+static void run_set(struct heap_segment *segment, unsigned first, unsigned count) {
+    store_rlx(&segment->slabs[first].run_slots, count);
+    bool may_be_sample = slot_kind(segment, first) == KIND_RUN && load_rlx(&heaps.sampler) != NULL;
+    if (!may_be_sample) slot_kind_set(segment, first, kind_of_slots(count));
+}
+
 /* Extends the run by the slots behind it, if they are free. */
-static bool run_grow(void *p, size_t size) {
-    struct heap_segment *segment = segment_of(p);
-    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
-    unsigned wanted = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+static bool run_grow(struct heap_segment *segment, unsigned first, unsigned count, unsigned wanted) {
     struct slots got;
     if (first + wanted > SEGMENT_SLOTS) return false;
     if (!depot_take_at(&got, segment, ((UINT64_C(1) << (wanted - count)) - 1) << (first + count))) return false;
     depot_soil(got);
-    store_rlx(&segment->slabs[first].run_slots, wanted);
+    run_set(segment, first, wanted);
     return true;
+}
+
+/* Frees the slots that the run no longer needs. */
+static void run_shrink(struct heap_segment *segment, unsigned first, unsigned count, unsigned wanted) {
+    run_set(segment, first, wanted);
+    depot_put(segment, ((UINT64_C(1) << (count - wanted)) - 1) << (first + wanted));
+    purge_poke();
+    heap_freed_large();
+}
+
+static void *run_resize(void *p, unsigned kind, size_t size) {
+    struct heap_segment *segment = segment_of(p);
+    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
+    unsigned wanted = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    if (wanted > count) {
+        if (kind < KIND_RUN && load_rlx(&heaps.sampler) != NULL) return NULL; /* only an allocation can make it a sample */
+        return run_grow(segment, first, count, wanted) ? p : NULL;
+    }
+    if (wanted < count && size <= count * SLOT_BYTES / 2) run_shrink(segment, first, count, wanted);
+    return p;
 }
 
 static void run_free(const void *p) {
@@ -386,13 +430,21 @@ void large_free(void *p, unsigned kind) {
         unmap_block(p);
 }
 
+/* A mapping's size is known only to the page, and less than half of it may be left of what was requested. */
+bool large_may_have(size_t usable, unsigned kind, size_t size) {
+    if (kind > KIND_RUN) return true;
+    return size > usable / 2 || (usable == SLOT_BYTES && size > RUN_LEAST);
+}
+
 void *large_resize(void *p, unsigned kind, size_t size) {
+    bool is_run = kind <= KIND_RUN;
+    if (size <= (is_run ? RUN_LEAST : MAPPING_LEAST) || (is_run && size > RUN_MAX)) return NULL;
     size_t before = large_size(p, kind);
-    if (kind <= KIND_RUN && size <= before) return size > before / 2 ? p : NULL;
-    if (kind < KIND_RUN || (kind == KIND_RUN) != (size <= RUN_MAX)) return NULL;
-    void *other = kind == KIND_DIRECT ? remap_block(p, size) : run_grow(p, size) ? p : NULL;
+    void *other = is_run ? run_resize(p, kind, size) : remap_block(p, size);
     if (other == NULL) return NULL;
+    size_t after = large_size(other, kind);
+    if (after == before) return other;
     count_out(before);
-    count_in(large_size(other, kind));
+    count_in(after);
     return other;
 }

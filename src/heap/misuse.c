@@ -10,7 +10,7 @@
  *                  free. They are found when the block would be handed out, which checks its exact place.
  *   at the slab    Any other block that leaves the caches meets its slab's bits. If it is free there already, or no block
  *                  begins at its address, it was freed by mistake, some time ago. This also finds a second free if the
- *                  program wrote the first word in between.
+ *                  program wrote the first word in between, or a trim gave the page back.
  *
  * Nothing in a freed block is used as an address.
  *
@@ -69,8 +69,9 @@ void misuse_look(const void *p, const char *call) {
 /* weft_realloc leaves a block in place if it shrinks to more than half, and the block is then freed with its new size. */
 void misuse_sized(const void *p, size_t size) {
     struct block block = look(p, "free");
-    bool may_be = size <= block.usable && (size > block.usable / 2 || block.usable == BLOCK_MIN || block.kind > KIND_RUN);
-    if (may_be) return;
+    bool is_small = block.kind < CLASSES && (size > block.usable / 2 || block.usable == BLOCK_MIN);
+    bool may_be = is_small || (block.kind >= CLASSES && large_may_have(block.usable, block.kind, size));
+    if (may_be && size <= block.usable) return;
     fault_tell((struct fault){"free", p, "was freed with another size: ", size}, &block, MARK_NONE);
 }
 

@@ -254,6 +254,33 @@ void *slab_carve_any(struct slab *slab, uint64_t *drawn) {
     return start + (word * 64 + bit) * (size_t)size;
 }
 
+/* Whether no block in use lies between these offsets in the slot. */
+static bool is_free_between(const struct slab *slab, size_t low, size_t high) {
+    const struct class_info *info = &class_info[slab->kind];
+    size_t margin = slab_margin(slab->kind, slab_start(slab));
+    size_t first = low <= margin ? 0 : (low - margin) / info->size;
+    size_t end = high <= margin ? 0 : (size_t)min_u64(info->blocks, (high - margin + info->size - 1) / info->size);
+    while (first < end && slab_is_free(slab, (uint32_t)first)) first++;
+    return first >= end;
+}
+
+static size_t purge_resident(char *pages, size_t bytes) {
+    size_t resident = os_resident(pages, bytes);
+    if (resident != 0) depot_purge_pages(pages, bytes);
+    return resident;
+}
+
+size_t slab_purge(const struct slab *slab) {
+    size_t page = os_page_size(), bytes = 0, row = 0;
+    if ((size_t)slab->room * class_info[slab->kind].size < page) return 0;
+    for (size_t at = 0; at <= SLOT_BYTES; at += page) {
+        if (at < SLOT_BYTES && is_free_between(slab, at, at + page)) continue;
+        if (row < at) bytes += purge_resident(slab_start(slab) + row, at - row);
+        row = at + page;
+    }
+    return bytes;
+}
+
 /* Keeps in registers what changes with each block: otherwise each block would wait for the stores of the one before. */
 uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
     if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);

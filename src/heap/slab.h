@@ -139,6 +139,10 @@ INLINE uint32_t slab_run(void *const *blocks, uint32_t count) {
     return n;
 }
 
+/* Gives back those whole pages of the slab that hold no block in use. Returns how many bytes of them were in memory. Its free
+ * blocks lose their tags (heap.h). Owner. */
+size_t slab_purge(const struct slab *slab);
+
 /* Frees blocks of the slab, in order. Returns how many: all, or those before the first that is misuse: no block begins there
  * that was handed out and is not free. Owner. */
 uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count);

@@ -120,10 +120,11 @@ struct ALIGNED(CACHE_LINE) heap_segment {
     slot_word words[SEGMENT_SLOTS];
     union {
         struct {
-            /* KIND_DIRECT: the whole mapping, and its record */
+            /* KIND_DIRECT: the whole mapping, its record, and how its block was resized last (large.c) */
             char *map_start;
             size_t map_bytes;
             struct mapping *mapping;
+            unsigned resized;
             /* the rest exists in segments of slots only */
             ATOMIC(struct heap_segment *) older; /* in the list of all */
             tagged_link stack_link;              /* in the stack of those with free slots */
