@@ -2,6 +2,8 @@
 #ifndef WEFT_WHY_RECORD_HPP
 #define WEFT_WHY_RECORD_HPP
 
+#include "signals.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -44,7 +46,13 @@ struct Record {
 
 enum class Source { best, all, own, proc };
 
-// Runs the command with WEFT_TRACE set to `timeline`. Its wait status. Throws std::runtime_error.
-int record_run(const std::vector<std::string> &command, const std::string &timeline, Source source, Record &record);
+struct RunOptions {
+    std::vector<std::string> command;
+    std::string timeline; // for WEFT_TRACE
+    Source source;
+};
+
+// Runs the command until it has ended. Its wait status. Throws std::runtime_error.
+int record_run(const RunOptions &options, Signals &signals, Record &record);
 
 #endif
