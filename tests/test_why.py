@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-KINDS = {"long": "queued", "sleep": "task slept", "stop": "stopped", "fault": "page fault", "hog": "preempted", "quota": "throttled"}
+KINDS = {"long": "queued", "sleep": "task slept", "stop": "stopped", "fault": "page fault", "hog": "preempted", "nap": "preempted", "quota": "throttled"}
 CANNOT = 77
 
 
@@ -53,6 +53,10 @@ def run_kind(weft, scene, kind, count, source):
         check_file(json.loads(tracks.read_text())["traceEvents"])
     if told["source"].startswith("/proc") and kind not in ("long", "sleep", "stop"):
         print(f"skipped, {kind}: not told without perf_event_open ({told['source']})")
+        return None
+    if kind == "nap" and not told["source"].endswith("wake-ups"):
+        assert all("or was awake again" in link["what"] for one in told["late"] for link in one["chain"] if link["cause"] == "task slept")
+        print(f"skipped, {kind}: wake-ups are not seen ({told['source']})")
         return None
     late = [one for one in told["late"] if one["late_us"] > 5000 and any(link["us"] > 2000 for link in one["chain"])]
     injected = sorted(told["late"], key=lambda one: one["submitted_us"])[1::2]  # each after an undisturbed one
@@ -152,6 +156,46 @@ def check_group_stop(weft, load):
     assert worst["cause"] == "stopped", worst
 
 
+def made_up(weft, slices):
+    """What it tells of a timeline made up here: of worker 0's slices (category, name, begin, length, submission or None)."""
+    events = [{"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "worker 0"}}]
+    for category, name, begin, length, submitted in slices:
+        event = {"ph": "X", "pid": 1, "tid": 2, "ts": begin, "dur": length, "cat": category, "name": name}
+        events.append(event if submitted is None else {**event, "args": {"submitter": 1, "submitted": submitted}})
+    with tempfile.TemporaryDirectory() as directory:
+        timeline, result = Path(directory, "t.json"), Path(directory, "why.json")
+        timeline.write_text(json.dumps({"traceEvents": events, "otherData": {"weft": "x", "dropped": 0, "events_per_thread": 65536}}))
+        out = say(weft, "--timeline", str(timeline), "--json", str(result)).stdout
+        return out, json.loads(result.read_text())["late"]
+
+
+def check_sums(weft, _):
+    """It names what took longest in all, with its own time, not the longest single one."""
+    ahead = [("task", "a" if i % 2 == 0 else "b", 1000 * i, 1000 + i % 2, 0) for i in range(10)]
+    slices = [("task", "victim", 0, 10, 0), *ahead, ("task", "longer", 10010, 1300, 0), ("task", "victim", 11310, 10, 0)]
+    victim = made_up(weft, slices)[1][-1]
+    assert victim["task"] == "victim" and victim["cause"] == "queued", victim
+    assert "for 5.00 ms of it queued behind b on worker 0 (5 times); queued in all: 11.3 ms." in victim["sentence"], victim["sentence"]
+
+
+def check_chains(weft, _):
+    """A chain has no link for each task ahead."""
+    for names, most in ((("quick",), 1), (("quick", "other"), 16)):
+        count = 2000
+        _, late = made_up(weft, [("task", names[i % len(names)], 25 * i, 25, 0) for i in range(count)])
+        assert len(late) > count / 2 and max(len(one["chain"]) for one in late) == most, [len(one["chain"]) for one in late]
+        last = max(late, key=lambda one: one["late_us"])
+        links = sum(link["times"] for link in last["chain"]) + last.get("more", {"links": 0})["links"]
+        assert links >= count - 40 if len(names) > 1 else links > count / 2, (links, last)
+
+
+def check_unseen(weft, _):
+    """Whoever does not see other programs does not say that a wake-up arrived late."""
+    slices = [("sleep", "parked", 0, 1000, None), ("sleep", "waking", 1000, 9000, None), ("task", "victim", 10000, 10, 1000)]
+    out, late = made_up(weft, slices)
+    assert [link["cause"] for link in late[0]["chain"]] == ["unknown"] and "is not seen" in out and "arrived" not in out, out
+
+
 def main():
     weft, scene, load = sys.argv[1:4]
     for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job has them ignored
@@ -159,7 +203,7 @@ def main():
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 3
     source = sys.argv[5] if len(sys.argv) > 5 else "best"
     check_words(weft, scene)
-    for check in (check_lost, check_signals, check_group_stop):
+    for check in (check_lost, check_signals, check_group_stop, check_sums, check_chains, check_unseen):
         check(weft, load)
     wrong = []
     for kind in KINDS:

@@ -18,9 +18,6 @@ static void work(uint64_t ns) {
     }
 TASK(victim, 100000)
 TASK(long_task, 15000000)
-TASK(one_kind, 1000000)
-TASK(other_kind, 1000000)
-TASK(longer, 1500000)
 TASK(quick, 25000)
 TASK(empty, 0)
 
@@ -46,17 +43,6 @@ static void run_late(weft_pool *pool) {
     run(pool, long_task, 1, victim);
 }
 
-/* The last has many of two kinds and one of a third ahead, which is longer than any of them. */
-static void run_kinds(weft_pool *pool, unsigned count) {
-    weft_group all = WEFT_GROUP_INIT;
-    for (int i = 0; i < 20; i++) run(pool, victim, 1, NULL);
-    for (unsigned i = 0; i < count; i++)
-        REQUIRE(weft_submit(pool, &all, i % 2 != 0 ? one_kind : other_kind, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_submit(pool, &all, longer, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_submit(pool, &all, victim, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_group_wait(pool, &all) == WEFT_OK);
-}
-
 static atomic_bool ends;
 static void on_term(int number) {
     (void)number;
@@ -76,8 +62,6 @@ int main(int argc, char **argv) {
         end_pool(pool);
         pool = make();
         run(pool, empty, count, NULL);
-    } else if (strcmp(kind, "kinds") == 0) {
-        run_kinds(pool, count);
     } else if (strcmp(kind, "queue") == 0) {
         run(pool, quick, count, NULL);
     } else { /* "serve": until SIGTERM */

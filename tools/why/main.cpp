@@ -78,12 +78,19 @@ std::string tell(const Record &record) {
 }
 
 // The longest links, by time.
+constexpr size_t shown_links = 8;
 std::vector<Link> longest(std::vector<Link> chain) {
-    constexpr size_t most = 8;
     std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.ns() > b.ns(); });
-    if (chain.size() > most) chain.resize(most);
+    if (chain.size() > shown_links) chain.resize(shown_links);
     std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.from < b.from; });
     return chain;
+}
+
+void print_link(const Link &link, uint64_t submitted) {
+    printf("%27s+ %8.1f us %8.1f us  %s: %s", "", us_of(link.from - submitted), us_of(link.ns()), cause_name(link.cause),
+           link.text->c_str());
+    if (link.times > 1) printf(" (%llu times)", static_cast<unsigned long long>(link.times));
+    printf("\n");
 }
 
 // What limits the verdict.
@@ -116,9 +123,9 @@ void print(const std::vector<Late> &all, const WhyOptions &options, bool is_sure
         printf("%12.6f %10.1f %10.1f %10.1f  %s\n", static_cast<double>(late->submitted) / 1e9,
                us_of(late->start - late->submitted), us_of(late->end - late->start), us_of(late->late_ns()),
                late->sentence.c_str());
-        for (const Link &link : longest(late->chain))
-            printf("%27s+ %8.1f us %8.1f us  %s: %s\n", "", us_of(link.from - late->submitted), us_of(link.ns()),
-                   cause_name(link.cause), link.text.c_str());
+        for (const Link &link : longest(late->chain)) print_link(link, late->submitted);
+        size_t more = late->chain.size() + late->more_links;
+        if (more > shown_links) printf("%27s  and %zu shorter ones\n", "", more - shown_links);
     }
 }
 
@@ -141,7 +148,9 @@ ordered_json json_of(const std::vector<Late> &all, const Timeline &timeline, con
             one["chain"].push_back({{"cause", cause_name(link.cause)},
                                     {"at_us", us_of(link.from)},
                                     {"us", us_of(link.ns())},
-                                    {"what", link.text}});
+                                    {"times", link.times},
+                                    {"what", *link.text}});
+        if (late.more_links > 0) one["more"] = {{"links", late.more_links}, {"us", us_of(late.more_ns)}};
         out["late"].push_back(std::move(one));
     }
     return out;
@@ -178,7 +187,7 @@ void add_late(ordered_json &events, const std::vector<Late> &all) {
         for (const Link &link : late.chain) { // they may touch, and one may be longer than the next
             uint64_t from = std::max(at, link.from), until = std::min(link.until, late.end);
             if (until <= from) continue;
-            events.push_back(slice(track_id, tid, from, until, link.text));
+            events.push_back(slice(track_id, tid, from, until, *link.text));
             at = until;
         }
     }

@@ -18,8 +18,9 @@ struct Run {
 // A thread was on none.
 struct Away {
     uint64_t from, until;
-    bool is_ready; // it would have run
-    uint32_t cpu;  // it came back to
+    bool is_ready;         // it would have run
+    uint32_t cpu;          // it came back to
+    bool is_woken = false; // it is ready because it was woken, after a sleep
 };
 
 struct Span {
@@ -33,6 +34,7 @@ struct Throttle {
 struct Record {
     std::string source; // in words
     bool sees_others = false;
+    bool sees_wakes = false;                    // how long a thread slept, and how long it waited for a CPU then
     std::map<uint32_t, std::vector<Away>> away; // by thread, sorted; so the next two
     std::map<uint32_t, std::vector<uint64_t>> faults,
         served; // page faults: their beginnings, and ends of those that needed no disk
