@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 WEFT = sys.argv[1]
 
@@ -98,6 +99,11 @@ def wrong_input():
     ):
         status, result, _, _ = simulate("--workload", "chain", "--workers", "1", "--tasks", "3", *options)
         check(status == 1 and word in result["rows"][0]["error"], f"{options}: {status} {result}")
+    with tempfile.TemporaryDirectory() as folder:  # a bare word is a machine, never a file; the error says what to write
+        Path(folder, "rnd").write_text('{"cpus": 2}')
+        options = ["simulate", "--workload", "chain", "--workers", "1", "--tasks", "3", "--machine"]
+        runs = [subprocess.run([WEFT, *options, name], cwd=folder, capture_output=True, text=True, timeout=600, check=False) for name in ("rnd", "./rnd")]
+        check(runs[0].returncode == 2 and "write ./rnd" in runs[0].stderr and runs[1].returncode == 0, f"{runs}")
     for text, word in (("[]", "object"), ("{", "object"), ('{"cpus": 2, "rmw_ns": "x"}', "rmw_ns"), ('{"rmw_ns": 3}', "cpus")):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             file.write(text)
