@@ -62,9 +62,9 @@ def run_kind(weft, scene, kind, count, source):
     injected = sorted(told["late"], key=lambda one: one["submitted_us"])[1::2]  # each after an undisturbed one
     assert len(told["late"]) == 2 * count and len(injected) == count, (kind, len(told["late"]))
     causes = Counter(one["cause"] for one in injected)
-    named = sum(any(link["cause"] == KINDS[kind] for link in one["chain"]) for one in injected)
+    named = sum(one["causes_us"].get(KINDS[kind], 0) > 2000 for one in injected)
     undisturbed = len([one for one in late if one not in injected])
-    print(f"{kind}: {dict(causes)} of {count}; in the chain of {named}; {undisturbed} others late ({told['source']})")
+    print(f"{kind}: {dict(causes)} of {count}; among the causes of {named}; {undisturbed} others late ({told['source']})")
     for one in injected:
         if one["cause"] != KINDS[kind]:
             print("   ", one["sentence"])

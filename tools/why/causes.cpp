@@ -373,7 +373,7 @@ struct Share {
 
 // The cause that took longest in all its links, and what of it did.
 void judge(Late &late) {
-    std::array<uint64_t, static_cast<size_t>(Cause::unknown) + 1> sums{};
+    std::array<uint64_t, causes> &sums = late.sums;
     std::unordered_map<const std::string *, Share> shares; // a text has one cause
     for (const Link &link : late.chain) {
         Share &share = shares.try_emplace(link.text, Share{link.cause, 0, 0}).first->second;
@@ -406,8 +406,8 @@ void judge(Late &late) {
 } // namespace
 
 const char *cause_name(Cause cause) {
-    static const std::array<const char *, 10> names = {"queued",    "long itself", "task slept", "wake",   "preempted",
-                                                       "throttled", "stopped",     "page fault", "caller", "unknown"};
+    static const std::array<const char *, causes> names = {"queued",    "long itself", "task slept", "wake",   "preempted",
+                                                           "throttled", "stopped",     "page fault", "caller", "unknown"};
     return names[static_cast<size_t>(cause)];
 }
 

@@ -144,6 +144,8 @@ ordered_json json_of(const std::vector<Late> &all, const Timeline &timeline, con
                             {"cause", cause_name(late.cause)},
                             {"sentence", late.sentence},
                             {"chain", ordered_json::array()}};
+        for (size_t i = 0; i < causes; i++)
+            if (late.sums[i] > 0) one["causes_us"][cause_name(static_cast<Cause>(i))] = us_of(late.sums[i]);
         for (const Link &link : late.chain)
             one["chain"].push_back({{"cause", cause_name(link.cause)},
                                     {"at_us", us_of(link.from)},

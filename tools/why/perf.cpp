@@ -243,6 +243,13 @@ void Perf::add_away(const Switch &out, const Switch &in) {
     away.push_back({*first, in.when, true, in.cpu, true});
 }
 
+uint64_t Perf::woken_before(uint32_t tid, uint64_t when) const {
+    auto all = wakes.find(tid);
+    if (all == wakes.end()) return 0;
+    auto after = std::upper_bound(all->second.begin(), all->second.end(), when);
+    return after == all->second.begin() ? 0 : *(after - 1);
+}
+
 void Perf::finish() {
     for (auto &one : wakes) std::sort(one.second.begin(), one.second.end());
     std::stable_sort(switches.begin(), switches.end(), [](const Switch &a, const Switch &b) { return a.when < b.when; });

@@ -41,6 +41,8 @@ class Perf {
     void drain();
     // After the last: who was away when.
     void finish();
+    // After that: when the thread was last woken up to that moment; 0: not seen.
+    uint64_t woken_before(uint32_t tid, uint64_t when) const;
 };
 
 #endif

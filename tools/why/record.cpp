@@ -175,6 +175,17 @@ void widen_stops(std::vector<Span> &stops, const std::vector<Span> &gaps) {
             }
 }
 
+// This process may have got no CPU when it was told of a stop, or of its end; but it was woken then.
+void date_stops(std::vector<Span> &stops, const Perf &perf, uint32_t watcher) {
+    uint64_t before = 0;
+    for (Span &stop : stops) {
+        uint64_t from = perf.woken_before(watcher, stop.from), until = perf.woken_before(watcher, stop.until);
+        if (from > before) stop.from = from;
+        if (until > stop.from) stop.until = until;
+        before = stop.until;
+    }
+}
+
 void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &record, std::vector<Span> &gaps) {
     uint64_t before = now_ns(), now;
     uint32_t continued = Signals::continued();
@@ -223,7 +234,6 @@ int record_run(const RunOptions &options, Signals &signals, Record &record) {
     Signals::pass_to(0);
     ends = true;
     watcher.join();
-    widen_stops(record.stops, gaps);
     close(go[0]);
     close(go[1]);
     if (!went) throw std::runtime_error("the program was not started");
@@ -231,6 +241,8 @@ int record_run(const RunOptions &options, Signals &signals, Record &record) {
     if (perf) {
         perf->drain();
         perf->finish();
+        date_stops(record.stops, *perf, static_cast<uint32_t>(getpid()));
     }
+    widen_stops(record.stops, gaps);
     return status;
 }
