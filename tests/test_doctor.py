@@ -7,9 +7,11 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 WEFT = sys.argv[1]
 CPU = "/sys/devices/system/cpu"
@@ -277,6 +279,58 @@ def loop(root):
         print("skipped, plot: gnuplot is not installed")
 
 
+def interrupted_loop(command, until):
+    """Of a loop for ten minutes: its output, and its memory in KiB. It is interrupted when `until` of its pid holds."""
+    run = subprocess.Popen([*command, WEFT, "doctor", "loop", "--seconds", "600"], stdout=subprocess.PIPE, text=True)
+    try:
+        for _ in range(600):
+            with open(f"/proc/{run.pid}/comm", encoding="utf-8") as name:
+                if name.read() == "weft-loop\n" and until(run.pid):
+                    break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("it does not come to that")
+    finally:
+        run.send_signal(signal.SIGINT)
+        output = run.stdout.read()
+        _, status, usage = os.wait4(run.pid, 0)
+    check(os.waitstatus_to_exitcode(status) == 130 and "of the time went elsewhere" in output, f"status {status}: {output}")
+    return output, usage.ru_maxrss
+
+
+def long_loop(_):
+    """Its memory does not depend on its time."""
+    _, kib = interrupted_loop([], lambda _: True)
+    check(kib < 500000, f"{kib} KiB")
+
+
+def lost_events(_):
+    """If the kernel has had no room for events, the output says so."""
+    mounts = ["unshare", "--mount", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$0" "$@"']
+    if os.geteuid() != 0 or subprocess.run([*mounts, "true"], capture_output=True, check=False).returncode != 0:
+        print("skipped, lost_events: no tracefs for this user")
+        return
+
+    def overrun(pid):
+        folder = f"/proc/{pid}/root/sys/kernel/tracing/instances/weft-{pid}/per_cpu"
+        counts = []
+        for cpu in os.listdir(folder):
+            with open(f"{folder}/{cpu}/stats", encoding="utf-8") as stats:
+                counts += [int(line.split()[1]) for line in stats if line.startswith("overrun:")]
+        return sum(counts) > 0
+
+    echo = subprocess.Popen([sys.executable, "-c", "import os\na, b = os.pipe(), os.pipe()\nif os.fork():\n"
+                             "    while os.write(a[1], b'x'): os.read(b[0], 1)\n"
+                             "else:\n    while os.getppid() != 1 and os.read(a[0], 1): os.write(b[1], b'x')"],
+                            start_new_session=True)
+    try:
+        output, _ = interrupted_loop(mounts, overrun)
+    finally:
+        os.killpg(echo.pid, signal.SIGKILL)
+        echo.wait()
+    check(" events were lost (" in output, output)
+
+
 def other_bytes(root):
     """What is in a file need not be UTF-8: the JSON is."""
     plant(root, {**BAD, f"{CLOCK}/current_clocksource": b"h\xffet\n"})
@@ -295,7 +349,7 @@ def wrong_options(root):
 
 
 def main():
-    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, under_make, loop, other_bytes, wrong_options):
+    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, under_make, loop, long_loop, lost_events, other_bytes, wrong_options):
         with tempfile.TemporaryDirectory() as root:
             case(root)
         print("ok", case.__name__)

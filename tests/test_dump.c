@@ -204,6 +204,34 @@ static void test_signal_in_a_hang(void **state) {
     fclose(from);
 }
 
+/* A forked child has none of the pool's threads: its dump does not say that they run. */
+static void test_in_a_child(void **state) {
+    (void)state;
+    gate closed;
+    gate *payload = &closed;
+    weft_group all = WEFT_GROUP_INIT;
+    weft_pool *pool = make_pool(1);
+    gate_init(&closed);
+    REQUIRE(weft_submit(pool, &all, gate_task, &payload, sizeof payload) == WEFT_OK);
+    await(&closed.entered);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(weft_pool_dump(pool, ends[1]) == WEFT_OK ? 0 : 1);
+    close(ends[1]);
+    char told[4096];
+    read_all(ends[0], told, sizeof told);
+    close(ends[0]);
+    assert_int_equal(child_status(child), 0);
+    assert_has(told, "has none of these threads");
+    assert_has(told, "ran, when this process was forked, gate_task");
+    assert_null(strstr(told, ": runs "));
+    sem_post(&closed.opened);
+    REQUIRE(weft_group_wait(pool, &all) == WEFT_OK);
+    end_pool(pool);
+}
+
 static void test_signals_at_work(void **state) {
     (void)state;
     dumped = make_pool(3);
@@ -320,6 +348,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_backlog),
         cmocka_unit_test(test_priorities),
         cmocka_unit_test(test_signal_in_a_hang),
+        cmocka_unit_test(test_in_a_child),
         cmocka_unit_test(test_signals_at_work),
         cmocka_unit_test(test_watchdog),
         cmocka_unit_test(test_watchdog_line),

@@ -5,9 +5,11 @@ shows at its line, and wrong input ends with a message.
 Usage: test_simulate.py WEFT. The machine is virtual, so every figure can be compared exactly."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 WEFT = sys.argv[1]
 
@@ -98,6 +100,11 @@ def wrong_input():
     ):
         status, result, _, _ = simulate("--workload", "chain", "--workers", "1", "--tasks", "3", *options)
         check(status == 1 and word in result["rows"][0]["error"], f"{options}: {status} {result}")
+    with tempfile.TemporaryDirectory() as folder:  # a bare word is a machine, never a file; the error says what to write
+        shutil.copy(Path(__file__).parent.parent / "tools/simulate/machines/epyc-128.json", Path(folder, "rnd"))
+        options = ["simulate", "--workload", "chain", "--workers", "1", "--tasks", "3", "--machine"]
+        runs = [subprocess.run([WEFT, *options, name], cwd=folder, capture_output=True, text=True, timeout=600, check=False) for name in ("rnd", "./rnd")]
+        check(runs[0].returncode == 2 and "write ./rnd" in runs[0].stderr and runs[1].returncode == 0, f"{runs}")
     for text, word in (("[]", "object"), ("{", "object"), ('{"cpus": 2, "rmw_ns": "x"}', "rmw_ns"), ('{"rmw_ns": 3}', "cpus")):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             file.write(text)

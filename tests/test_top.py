@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -97,9 +98,33 @@ def check_files(directory):
     Path(directory, "weft-7-7.json").write_text(json.dumps({**numbers, "pool": "x", "queued_task_count": "many"}))
     os.mkfifo(Path(directory, "weft-5-5.json"))
     os.symlink("/etc/passwd", Path(directory, "weft-6-6.json"))
+    Path(directory, "weft-8-8.json").write_text("[" * 900000)
+    pools = json.loads(top("--once", "--json", directory).stdout)
+    assert [pool["problem"] for pool in pools if pool["file"] == "weft-8-8.json"] == ["larger than what a pool writes"], pools
     states = {pool["file"]: pool["state"] for pool in json.loads(top("--once", "--json", directory).stdout)}
-    assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 8)}, states
+    assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 9)}, states
     assert "\033" not in top("--once", directory).stdout
+    # A process that has the number of a pool's that ended before it began.
+    me = os.getpid()
+    Path(directory, f"weft-{me}-1.json").write_text(json.dumps({**numbers, "pool": "x", "process": me}))
+    stranger = look(directory)[me]
+    assert stranger["state"] == "gone" and stranger["command"] == "", stranger
+
+
+def check_reads(directory):
+    """What stays the same is read twice in each look, not again and again."""
+    if not shutil.which("strace"):
+        print("skipped, check_reads: strace is not installed")
+        return
+    file = Path(directory, "weft-1-1.json")
+    file.write_text("{" * 60000)
+    log = Path(directory, "log")
+    run = subprocess.run(["strace", "-f", "-e", "trace=openat", "-o", log, WEFT, "top", "--once", "--interval", "0.1", directory], env=ENVIRONMENT,
+                         capture_output=True, text=True, timeout=300)
+    if run.returncode != 0 and "ptrace" in run.stderr:
+        print("skipped, check_reads: " + run.stderr.strip())
+        return
+    assert run.returncode == 0 and log.read_text().count(str(file)) == 4, log.read_text().count(str(file))
 
 
 def check_arguments(directory):
@@ -148,7 +173,7 @@ def check_pipe(directory):
 
 
 def main():
-    for check in (check_live, check_files, check_arguments, check_unasked, check_elsewhere, check_pipe):
+    for check in (check_live, check_files, check_reads, check_arguments, check_unasked, check_elsewhere, check_pipe):
         with tempfile.TemporaryDirectory() as directory:
             check(directory)
 

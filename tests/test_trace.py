@@ -84,7 +84,8 @@ def check_contents(events, tasks):
     assert count["node", "graph_step"] == 50, count
     assert count["loop", "filter_lines"] >= 20, count
     assert count["submit", "submit"] >= 80 and count.get(("sleep", "waking"), 0) <= count.get(("sleep", "parked"), 0), count
-    assert all(e["args"]["tasks"] >= 1 for e in events if e.get("cat") in ("claim", "submit") and e["name"] != "taken from")
+    assert all(e["args"]["tasks"] >= 1 for e in events if e.get("cat") == "claim" and e["name"] != "taken from")
+    assert all(list(e["args"]) == ["tasks_expected"] and e["args"]["tasks_expected"] >= 1 for e in events if e.get("cat") == "submit")
     frames = [e for e in events if e["name"] == "encode_frame"]
     assert all(e["dur"] >= 2 for e in frames), "a frame shorter than its shortest row"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """weft why, told of tasks that were late for a known reason: it must name that one, and no other.
 
-    test_why.py WEFT SCENE [COUNT [SOURCE]]    SCENE is why_scene; 3 delays of each kind; a figure for docs with 100
+    test_why.py WEFT SCENE LOAD [COUNT [SOURCE]]    SCENE is why_scene, LOAD why_load; 3 delays of each kind; figures for docs with 100
 """
 
 import json
@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
-KINDS = {"long": "queued", "sleep": "task slept", "stop": "stopped", "fault": "page fault", "hog": "preempted", "quota": "throttled"}
+KINDS = {"long": "queued", "sleep": "task slept", "stop": "stopped", "fault": "page fault", "hog": "preempted", "nap": "preempted", "quota": "throttled"}
 CANNOT = 77
 
 
@@ -53,13 +54,17 @@ def run_kind(weft, scene, kind, count, source):
     if told["source"].startswith("/proc") and kind not in ("long", "sleep", "stop"):
         print(f"skipped, {kind}: not told without perf_event_open ({told['source']})")
         return None
+    if kind == "nap" and not told["source"].endswith("wake-ups"):
+        assert all("or was awake again" in link["what"] for one in told["late"] for link in one["chain"] if link["cause"] == "task slept")
+        print(f"skipped, {kind}: wake-ups are not seen ({told['source']})")
+        return None
     late = [one for one in told["late"] if one["late_us"] > 5000 and any(link["us"] > 2000 for link in one["chain"])]
     injected = sorted(told["late"], key=lambda one: one["submitted_us"])[1::2]  # each after an undisturbed one
     assert len(told["late"]) == 2 * count and len(injected) == count, (kind, len(told["late"]))
     causes = Counter(one["cause"] for one in injected)
-    named = sum(any(link["cause"] == KINDS[kind] for link in one["chain"]) for one in injected)
+    named = sum(one["causes_us"].get(KINDS[kind], 0) > 2000 for one in injected)
     undisturbed = len([one for one in late if one not in injected])
-    print(f"{kind}: {dict(causes)} of {count}; in the chain of {named}; {undisturbed} others late ({told['source']})")
+    print(f"{kind}: {dict(causes)} of {count}; among the causes of {named}; {undisturbed} others late ({told['source']})")
     for one in injected:
         if one["cause"] != KINDS[kind]:
             print("   ", one["sentence"])
@@ -74,7 +79,7 @@ def check_words(weft, scene):
     with tempfile.TemporaryDirectory() as directory:  # a terminal's signals: the program's, not those of who watches it
         told = say(weft, "--", "sh", "-c", 'kill -INT $PPID; kill -QUIT $PPID; exec "$0" long 2', scene, TMPDIR=directory)
         assert "late" in told.stdout, told
-        assert "status 130" in say(weft, "--", "sh", "-c", "kill -INT $$", status=1, TMPDIR=directory).stderr
+        assert "killed by signal 2" in say(weft, "--", "sh", "-c", "kill -INT $$", status=130, TMPDIR=directory).stderr
         assert not os.listdir(directory)
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "t.json")
@@ -84,13 +89,122 @@ def check_words(weft, scene):
         assert "the timeline alone" in out and out.count("queued behind long_task on worker 0") >= 2, out
 
 
+def told(weft, load, *arguments, status=0, options=(), **more):
+    """What it prints, and its JSON."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        run = say(weft, *options, "--json", file.name, "--", load, *arguments, status=status, **more)
+        return run.stdout, json.loads(Path(file.name).read_text())
+
+
+def check_lost(weft, load):
+    """Events that were overwritten, or never written, leave no clean bill."""
+    out, result = told(weft, load, "rush", "20", status=3, options=("--late-us", "5000"), WEFT_TRACE_EVENTS="64")
+    assert result["events_lost"] > 1000 and f"{result['events_lost']} events" in out, out
+    if not result["late"]:
+        assert "No task that is known was late" in out, out
+    out, result = told(weft, load, "rush", "1", options=("--late-us", "5000"))
+    assert result["events_lost"] == 0 and "lost: each" not in out, out
+    late = {one["task"] for one in result["late"]}
+    assert "victim" in late, result["late"]
+    out, result = told(weft, load, "pools", "10", options=("--late-us", "5000"))
+    assert "victim" in {one["task"] for one in result["late"]}, out
+    assert "worker 0 of pool " in out, out
+
+
+def start(weft, *arguments, **more):
+    """In a process group of its own; it has begun when this returns."""
+    run = subprocess.Popen([weft, "why", "--late-us", "5000", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, **more}, start_new_session=True)
+    assert run.stdout.readline() == "begun\n"
+    return run
+
+
+def check_signals(weft, load):
+    with tempfile.TemporaryDirectory() as directory:
+        run = start(weft, "--", load, "serve", "100000", TMPDIR=directory)
+        run.send_signal(signal.SIGTERM)  # the program ends, as it does without its watcher
+        out, err = run.communicate(timeout=300)
+        assert run.returncode == 0 and "The kernel's side" in out, (run.returncode, out, err)
+        assert not os.listdir(directory)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            run = start(weft, "--", load, "mortal", "100000", TMPDIR=directory)
+            os.killpg(run.pid, number)  # as a terminal does
+            out, err = run.communicate(timeout=300)
+            assert run.returncode == 128 + number and f"killed by signal {number}" in err, (run.returncode, out, err)
+            assert not os.listdir(directory)
+        with subprocess.Popen([weft, "why", "--late-us", "0", "--rows", "100000", "--", load, "queue", "2000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": directory}) as run:
+            run.stdout.readline()
+            run.stdout.close()  # the reader goes
+            run.wait(300)
+        assert not os.listdir(directory)
+
+
+def check_group_stop(weft, load):
+    """A stop of the program and of who watches it."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        run = start(weft, "--task", "long_task", "--json", file.name, "--", load, "serve", "100000")
+        os.killpg(run.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, run.pid, os.WSTOPPED)
+        time.sleep(1)
+        os.killpg(run.pid, signal.SIGCONT)
+        time.sleep(0.2)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(300) == 0, run.communicate()
+        run.communicate()
+        worst = max(json.loads(Path(file.name).read_text())["late"], key=lambda one: one["late_us"])
+    assert worst["cause"] == "stopped", worst
+
+
+def made_up(weft, slices):
+    """What it tells of a timeline made up here: of worker 0's slices (category, name, begin, length, submission or None)."""
+    events = [{"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "worker 0"}}]
+    for category, name, begin, length, submitted in slices:
+        event = {"ph": "X", "pid": 1, "tid": 2, "ts": begin, "dur": length, "cat": category, "name": name}
+        events.append(event if submitted is None else {**event, "args": {"submitter": 1, "submitted": submitted}})
+    with tempfile.TemporaryDirectory() as directory:
+        timeline, result = Path(directory, "t.json"), Path(directory, "why.json")
+        timeline.write_text(json.dumps({"traceEvents": events, "otherData": {"weft": "x", "dropped": 0, "events_per_thread": 65536}}))
+        out = say(weft, "--timeline", str(timeline), "--json", str(result)).stdout
+        return out, json.loads(result.read_text())["late"]
+
+
+def check_sums(weft, _):
+    """It names what took longest in all, with its own time, not the longest single one."""
+    ahead = [("task", "a" if i % 2 == 0 else "b", 1000 * i, 1000 + i % 2, 0) for i in range(10)]
+    slices = [("task", "victim", 0, 10, 0), *ahead, ("task", "longer", 10010, 1300, 0), ("task", "victim", 11310, 10, 0)]
+    victim = made_up(weft, slices)[1][-1]
+    assert victim["task"] == "victim" and victim["cause"] == "queued", victim
+    assert "for 5.00 ms of it queued behind b on worker 0 (5 times); queued in all: 11.3 ms." in victim["sentence"], victim["sentence"]
+
+
+def check_chains(weft, _):
+    """A chain has no link for each task ahead."""
+    for names, most in ((("quick",), 1), (("quick", "other"), 16)):
+        count = 2000
+        _, late = made_up(weft, [("task", names[i % len(names)], 25 * i, 25, 0) for i in range(count)])
+        assert len(late) > count / 2 and max(len(one["chain"]) for one in late) == most, [len(one["chain"]) for one in late]
+        last = max(late, key=lambda one: one["late_us"])
+        links = sum(link["times"] for link in last["chain"]) + last.get("more", {"links": 0})["links"]
+        assert links >= count - 40 if len(names) > 1 else links > count / 2, (links, last)
+
+
+def check_unseen(weft, _):
+    """Whoever does not see other programs does not say that a wake-up arrived late."""
+    slices = [("sleep", "parked", 0, 1000, None), ("sleep", "waking", 1000, 9000, None), ("task", "victim", 10000, 10, 1000)]
+    out, late = made_up(weft, slices)
+    assert [link["cause"] for link in late[0]["chain"]] == ["unknown"] and "is not seen" in out and "arrived" not in out, out
+
+
 def main():
-    weft, scene = sys.argv[1:3]
+    weft, scene, load = sys.argv[1:4]
     for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job has them ignored
         signal.signal(number, signal.SIG_DFL)
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-    source = sys.argv[4] if len(sys.argv) > 4 else "best"
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    source = sys.argv[5] if len(sys.argv) > 5 else "best"
     check_words(weft, scene)
+    for check in (check_lost, check_signals, check_group_stop, check_sums, check_chains, check_unseen):
+        check(weft, load)
     wrong = []
     for kind in KINDS:
         found = run_kind(weft, scene, kind, count, source)

@@ -61,12 +61,15 @@ static int cannot(const char *why) {
 static char *page;        /* that comes late, or NULL */
 static unsigned wait_for; /* what the helper is to have done before the task ends; 0: nothing */
 static uint64_t work_ns = 100000;
+static bool naps; /* that task sleeps for a moment */
 
 static int victim(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     if (page != NULL) page[0]++;
+    if (naps) work(work_ns);
     if (wait_for != 0) atomic_store(&shared->asked, wait_for);
-    work(work_ns);
+    if (naps) sleep_ns(DELAY_NS / 3); /* the helper has begun before that is over */
+    if (!naps) work(work_ns);
     while (wait_for != 0 && atomic_load(&shared->done) < wait_for) {}
     return 0;
 }
@@ -114,6 +117,12 @@ static void burn(pid_t parent) {
     (void)parent;
     stay_on(own_cpu);
     work(DELAY_NS);
+}
+
+/* So that no thread of the worker's kind gets that CPU meanwhile, also if it has slept. */
+static void burn_first(pid_t parent) {
+    struct sched_param first = {.sched_priority = 1};
+    if (sched_setscheduler(0, SCHED_FIFO, &first) == 0) burn(parent);
 }
 
 static void low_priority(weft_worker *self, void *context) {
@@ -199,28 +208,33 @@ int main(int argc, char **argv) {
     REQUIRE(argc == 3);
     const char *kind = argv[1];
     unsigned count = (unsigned)strtoul(argv[2], NULL, 10);
-    bool is_hog = strcmp(kind, "hog") == 0, is_stop = strcmp(kind, "stop") == 0, is_quota = strcmp(kind, "quota") == 0;
+    bool is_hog = strcmp(kind, "hog") == 0, is_stop = strcmp(kind, "stop") == 0, is_quota = strcmp(kind, "quota") == 0,
+         is_nap = strcmp(kind, "nap") == 0;
     weft_fn before = strcmp(kind, "long") == 0 ? long_task : strcmp(kind, "sleep") == 0 ? sleeping_task : NULL;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(shared != MAP_FAILED);
     own_cpu = (unsigned)sched_getcpu();
-    if (is_hog || is_stop) helper_start(is_hog ? burn : stop_parent);
+    if (is_nap && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1}) != 0) cannot("SCHED_FIFO");
+    if (is_nap) REQUIRE(sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}) == 0);
+    if (is_hog || is_stop || is_nap) helper_start(is_stop ? stop_parent : is_nap ? burn_first : burn);
     if (is_quota) quota_begin();
     char *pages = strcmp(kind, "fault") == 0 ? lazy_pages(count) : NULL;
     weft_config config;
     REQUIRE(weft_config_init(&config) == WEFT_OK && weft_config_from_env(&config) == WEFT_OK);
     config.workers = 1;
     config.flags = WEFT_POOL_NO_HELP;
-    if (is_hog) config.start = low_priority;
+    if (is_hog || is_nap) config.start = low_priority;
     weft_pool *pool = make_pool_with(&config);
     for (unsigned i = 0; i < count; i++) {
         run_one(pool, NULL);
         nap();
-        if (is_hog || is_stop) wait_for = i + 1;
+        if (is_hog || is_stop || is_nap) wait_for = i + 1;
+        naps = is_nap;
         if (is_quota) work_ns = DELAY_NS;
         if (pages != NULL) page = pages + (size_t)i * 4096;
         run_one(pool, before);
         wait_for = 0;
+        naps = false;
         work_ns = 100000;
         page = NULL;
         nap();

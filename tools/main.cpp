@@ -84,8 +84,10 @@ static void simulate_options(CLI::App &simulate, SimulateOptions &options) {
     simulate.add_option("--workers", options.workers, "Worker counts")
         ->delimiter(',')
         ->check(CLI::Range(1U, WEFT_WORKERS_MAX));
-    simulate.add_option("--machine", options.machine,
-                        "File that describes a machine, or epyc-128; weft latency --machine writes one for this machine");
+    simulate.add_option(
+        "--machine", options.machine,
+        "Machine: epyc-128, or a file (a word without / or . is no file: ./NAME); weft latency --machine writes one "
+        "for this machine");
     simulate.add_option("--set", options.settings, "name=value: changes a value of the machine")->allow_extra_args(false);
     simulate.add_option("--tasks", options.tasks, "Tasks, hops, groups or loops of a round")->check(CLI::Range(1, 10000000));
     simulate.add_option("--task-ns", options.task_ns, "Work of each task")->check(CLI::Range(1, 1000000000));

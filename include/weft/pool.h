@@ -129,7 +129,8 @@ typedef struct weft_config {
     void *context;       /**< passed to start, stop, clean and watchdog */
     const char *stats;   /**< file to which destroy appends what weft_pool_stats_print writes; if that fails, a line on
                               stderr names the file; or NULL */
-    const char *trace;   /**< file that holds a timeline after destroy, recorded from create on; or NULL */
+    const char *trace;   /**< file that holds a timeline after destroy, recorded from create on; a directory:
+                            `trace-PROCESS-POOL.json` in it; or NULL */
     size_t
         trace_events; /**< events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two; at most 2^24 */
     /** A thread of its own reports tasks that run longer than this, and again after 2, 4 and 8 times as long; 0: none. */

@@ -18,6 +18,9 @@ static bool is_parked(const weft_pool *pool, uint32_t index) {
     return index < pool->park.workers && park_is_parked(&pool->park, index);
 }
 
+/* A forked child has none of the pool's threads but the one that forked it. */
+static bool is_of_parent(const weft_pool *pool) { return pool->fork_count != os_fork_count(); }
+
 static bool is_polling(const weft_pool *pool, uint32_t index) {
     if (index >= pool->park.workers) return false;
     uint64_t word = load_rlx(&pool->park.word[index / PARK_BITS].word);
@@ -37,7 +40,7 @@ void observe_put_stack(struct text *text, const struct weft_worker *seat) {
     uint64_t wait_ns = seat->pool->config.stack_wait_ns;
     uint32_t thread = load_rlx(&seat->thread_id);
     uintptr_t frames[OS_FRAMES_MAX];
-    if (wait_ns == 0 || thread == 0 || load_rlx(&seat->running) == 0) return;
+    if (wait_ns == 0 || thread == 0 || is_of_parent(seat->pool) || load_rlx(&seat->running) == 0) return;
     if (is_parked(seat->pool, seat->index) || is_polling(seat->pool, seat->index)) return;
     int count = os_stack_of(thread, frames, wait_ns);
     if (count < 0) text_format(text, "    no stack: %s\n", no_stack(count));
@@ -57,9 +60,9 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
     } else if (is_polling(pool, seat->index)) {
         text_put(text, "polling");
     } else if (running != 0) {
-        text_put(text, "runs ");
+        text_put(text, is_of_parent(pool) ? "ran, when this process was forked, " : "runs ");
         put_function(text, running);
-        if (since == 0) return;
+        if (since == 0 || is_of_parent(pool)) return;
         text_put(text, " for ");
         text_put_decimal(text, observe_ns(os_ticks() - since) / 1000, 6);
         text_put(text, " s");
@@ -131,6 +134,7 @@ static void dump_head(struct text *text, const weft_pool *pool) {
     if (pool->config.queue_max != 0)
         text_format(text, ", queue %lu of %lu", load_rlx(&pool->queued), pool->config.queue_max);
     if (load_rlx(&pool->closed)) text_put(text, ", being destroyed");
+    if (is_of_parent(pool)) text_put(text, "; of the parent process: this one, its forked child, has none of these threads");
     text_put(text, "\n");
 }
 

@@ -289,6 +289,20 @@ static int file_open(weft_pool *pool, const char **path, int (*open_file)(const 
     return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 
+/* As file_open; in a directory, each pool writes a file of its own. */
+static int trace_file_open(weft_pool *pool) {
+    char name[FILE_NAME_BYTES];
+    int *file = &observe_of_pool(pool)->trace.file;
+    int directory = pool->config.trace == NULL ? -1 : os_open_directory(pool->config.trace);
+    if (directory < 0) return file_open(pool, &pool->config.trace, os_create, file);
+    observe_file_name(pool, "trace", name);
+    os_remove_in(directory, name); /* left by a killed process that had the same number */
+    *file = os_append_in(directory, name) + 1;
+    os_close(directory);
+    if (*file == 0) return WEFT_EINVAL;
+    return store_text(&pool->store, &pool->config.trace) ? WEFT_OK : WEFT_ENOMEM;
+}
+
 static void file_close(int *file) {
     if (*file > 0) os_close(*file - 1);
     *file = 0;
@@ -300,7 +314,7 @@ int observer_start(weft_pool *pool) {
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
     if (config->stack_wait_ns != 0) os_stacks_begin(); /* if this fails, the dump says so */
-    int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
+    int error = trace_file_open(pool);
     if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
     if (error == WEFT_OK) error = publish_start(pool);
     if (error == WEFT_OK && (config->watchdog_ns != 0 || config->top != NULL)) error = looker_start(pool);

@@ -7,14 +7,13 @@
 #include "observe/origin.h"
 #include "observe/state.h"
 
-#define NAME_BYTES 64u
 #define HEAP_EVERY 8u     /* updates: counting the heap visits every page */
 #define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
 
-static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
-    struct text text = {.size = NAME_BYTES, .fd = TEXT_TO_MEMORY};
+void observe_file_name(const weft_pool *pool, const char *kind, char name[FILE_NAME_BYTES]) {
+    struct text text = {.size = FILE_NAME_BYTES, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    text_format(&text, "weft-%u-%lu.json", os_process_id(), pool->id);
+    text_format(&text, "%s-%u-%lu.json", kind, os_process_id(), pool->id);
     text_end(&text);
 }
 
@@ -115,13 +114,13 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
 int publish_start(weft_pool *pool) {
-    char name[NAME_BYTES];
+    char name[FILE_NAME_BYTES];
     struct observe_pool *own = observe_of_pool(pool);
     if (pool->config.top == NULL) return WEFT_OK;
     if (!store_text(&pool->store, &pool->config.top)) return WEFT_ENOMEM;
     own->top_directory = os_open_directory(pool->config.top) + 1;
     if (own->top_directory == 0) return WEFT_EINVAL;
-    name_of(pool, name);
+    observe_file_name(pool, "weft", name);
     os_remove_in(own->top_directory - 1, name); /* left by a killed process that had the same number */
     own->top_file = os_append_in(own->top_directory - 1, name) + 1;
     if (own->top_file == 0) return WEFT_EINVAL;
@@ -145,11 +144,11 @@ void publish(weft_pool *pool, struct publisher *own) {
 }
 
 void publish_end(weft_pool *pool) {
-    char name[NAME_BYTES];
+    char name[FILE_NAME_BYTES];
     struct observe_pool *own = observe_of_pool(pool);
     bool is_child = pool->fork_count != os_fork_count(); /* then the file is still its parent's */
     if (own->top_directory == 0) return;                 /* no system call: a sandbox may not allow it */
-    name_of(pool, name);
+    observe_file_name(pool, "weft", name);
     if (own->top_file > 0) os_close(own->top_file - 1);
     if (own->top_file > 0 && !is_child) os_remove_in(own->top_directory - 1, name);
     os_close(own->top_directory - 1);

@@ -56,6 +56,9 @@ uint64_t observe_clocks(uint64_t *ns);
 void observe_put_stack(struct text *text, const struct weft_worker *seat);
 /* Writes it as a JSON string. */
 void observe_put_quoted(struct text *text, const char *from);
+#define FILE_NAME_BYTES 64u
+/* KIND-PROCESS-POOL.json: the pool's file of that kind, where several pools share a directory. */
+void observe_file_name(const weft_pool *pool, const char *kind, char name[FILE_NAME_BYTES]);
 /* The pool's sums as JSON fields. */
 void stats_put_sums(struct text *text, const weft_pool *pool);
 

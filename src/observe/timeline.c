@@ -140,8 +140,9 @@ static void put_details(struct timeline *line, uint32_t seat, const struct trace
     if (from != NULL) put_arrow(line, ARROW_WAKE, from, false);
     if (event->kind == TRACE_CLAIM && event->detail != CLAIM_LANE) put_arrow(line, ARROW_TAKE, &here, false);
     if (event->kind == TRACE_SUBMIT) put_arrow(line, ARROW_SUBMIT, &here, true);
-    if (event->kind == TRACE_CLAIM || event->kind == TRACE_SUBMIT) {
-        put_argument(line, ",\"args\":{\"tasks\":", event->what);
+    bool is_claim = event->kind == TRACE_CLAIM;
+    if (is_claim || event->kind == TRACE_SUBMIT) {
+        put_argument(line, is_claim ? ",\"args\":{\"tasks\":" : ",\"args\":{\"tasks_expected\":", event->what);
         text_put(&line->text, "}");
     }
     if (event->kind == TRACE_HELP_LOOP) text_put(&line->text, ",\"args\":{\"helps\":true}");

@@ -26,6 +26,7 @@ class KernelTrace {
     KernelTrace &operator=(const KernelTrace &) = delete;
     const std::string &reason() const { return reason_text; } // why there is no trace; empty: there is one
     void stop();
+    uint64_t overrun() const; // events that newer ones replaced, or that found no room, on all CPUs
     // "event: what" on the CPU -> how often, but for the thread of this name. wake_us gets the microseconds from each sched_wakeup to its
     // sched_switch, on any CPU.
     std::map<std::string, uint64_t> causes(const std::string &own_name, std::vector<double> &wake_us) const;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,6 +84,18 @@ KernelTrace::~KernelTrace() {
 
 void KernelTrace::stop() {
     if (!folder.empty()) write_file(folder + "/tracing_on", "0");
+}
+
+uint64_t KernelTrace::overrun() const {
+    uint64_t sum = 0;
+    if (folder.empty()) return 0;
+    for (const auto &entry : std::filesystem::directory_iterator(folder + "/per_cpu")) {
+        std::ifstream file(entry.path() / "stats");
+        for (std::string line; std::getline(file, line);)
+            for (const char *name : {"overrun: ", "dropped events: "})
+                if (line.rfind(name, 0) == 0) sum += strtoull(line.c_str() + strlen(name), nullptr, 10);
+    }
+    return sum;
 }
 
 std::map<std::string, uint64_t> KernelTrace::causes(const std::string &own_name, std::vector<double> &wake_us) const {

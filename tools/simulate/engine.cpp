@@ -202,6 +202,8 @@ SimulatedMachine machine_load(const std::string &name) {
     if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
         file = std::string(WEFT_MACHINES) + "/" + name + ".json";
     std::ifstream in(file);
+    bool is_beside = !in && file != name && std::ifstream(name).good();
+    if (is_beside) throw std::invalid_argument("there is no machine " + name + "; for the file, write ./" + name);
     if (!in) throw std::invalid_argument("cannot read the machine " + file);
     json found = json::parse(in, nullptr, false);
     if (!found.is_object()) throw std::invalid_argument(file + " is no JSON object");

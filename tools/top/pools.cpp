@@ -3,11 +3,13 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,8 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t bytes_max = 1 << 20; // of a file: there are some kilobytes in it
-constexpr int tries = 20;             // it may be read while it is written
+constexpr size_t bytes_max = 1 << 16; // of a file: there are some kilobytes in it
+constexpr int tries = 20;             // it may be read while it is written: then it differs the next time
 
 // Whole, as it is at this moment. errno on failure.
 bool read_file(const std::string &file, std::string &text) {
@@ -28,11 +30,11 @@ bool read_file(const std::string &file, std::string &text) {
     char part[8192];
     ssize_t got = -1;
     if (fstat(fd, &what) == 0 && S_ISREG(what.st_mode))
-        while ((got = read(fd, part, sizeof part)) > 0 && text.size() < bytes_max)
+        while ((got = read(fd, part, sizeof part)) > 0 && text.size() + static_cast<size_t>(got) <= bytes_max)
             text.append(part, static_cast<size_t>(got));
     else
         errno = EINVAL;
-    int error = errno;
+    int error = got > 0 ? EFBIG : errno;
     close(fd);
     errno = error;
     return got == 0;
@@ -56,13 +58,34 @@ uint64_t now_ns() {
     return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
 }
 
+uint64_t boot_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// On CLOCK_MONOTONIC, at the earliest: /proc counts from the boot on, also while the machine sleeps. 0: not known.
+uint64_t started_ns(uint64_t process) {
+    constexpr int field = 22, after_name = 3;
+    std::string line, word;
+    std::getline(std::ifstream("/proc/" + std::to_string(process) + "/stat"), line, '\0');
+    size_t name_end = line.rfind(')'); // the name may hold anything
+    if (name_end == std::string::npos) return 0;
+    std::istringstream words(line.substr(name_end + 1));
+    for (int i = after_name; i <= field; i++) words >> word;
+    uint64_t ticks = strtoull(word.c_str(), nullptr, 10);
+    uint64_t now = now_ns(), asleep_ns = boot_ns() - now; // in this order: the second clock is never behind the first
+    uint64_t started = ticks * (1000000000U / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
+    return started > asleep_ns ? started - asleep_ns : 0;
+}
+
 State state_of(const json &pool) {
     auto process = pool["process"].get<uint64_t>();
     if (process == 0 || process > INT32_MAX || (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH))
         return State::gone;
     uint64_t written = pool["monotonic_ns"], now = now_ns();
-    // After a restart of the machine its clock began anew.
-    if (written > now) return State::gone;
+    // After a restart of the machine its clock began anew; a process that began after the last writing is another one.
+    if (written > now || started_ns(process) > written) return State::gone;
     return now - written > 4 * pool["period_ns"].get<uint64_t>() + 1000000000U ? State::silent : State::live;
 }
 
@@ -76,13 +99,15 @@ void look_at_process(Pool &pool) {
 
 // false: there is none any more.
 bool look_at(const std::string &file, Pool &pool) {
-    std::string text;
+    std::string text, before;
     timespec pause{0, 2000000};
     for (int i = 0; i < tries; i++) {
         if (!read_file(file, text)) {
-            pool.problem = strerror(errno);
+            pool.problem = errno == EFBIG ? "larger than what a pool writes" : strerror(errno);
             return errno != ENOENT;
         }
+        if (i > 0 && text == before) break;
+        before = text;
         pool.now = json::parse(text, nullptr, false);
         if (is_whole(pool.now)) {
             pool.state = state_of(pool.now);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
 
 using nlohmann::ordered_json;
 
@@ -19,6 +21,7 @@ struct Slice {
     uint64_t from, until;
     std::string category, name;
     const ordered_json *arguments;
+    mutable std::vector<Link> links; // what a task waits for that has all of it ahead; empty: not found yet
 };
 
 struct Thread {
@@ -46,13 +49,32 @@ std::string length(uint64_t ns) {
     return ns < 1000000 ? number(static_cast<double>(ns) / 1e3, "us") : number(static_cast<double>(ns) / 1e6, "ms");
 }
 
+// Each text once, for ever: thousands of late tasks have the same.
+const std::string *the_text(const std::string &text) {
+    static std::unordered_set<std::string> texts;
+    return &*texts.insert(text).first;
+}
+
 class Story {
     const Record &record;
     const std::map<uint32_t, Thread> &threads;
     std::vector<Link> chain;
+    std::vector<Link> *pieces = &chain; // to which links are added
 
+    void add(const Link &link) {
+        constexpr uint64_t touching_ns = 2000; // from one to the next the worker looks for it
+        if (link.until <= link.from) return;
+        bool goes_on = !pieces->empty() && pieces->back().cause == link.cause && pieces->back().text == link.text &&
+                       link.from <= pieces->back().until + touching_ns && link.from >= pieces->back().from;
+        if (!goes_on) {
+            pieces->push_back(link);
+            return;
+        }
+        pieces->back().until = std::max(pieces->back().until, link.until);
+        pieces->back().times += link.times;
+    }
     void add(Cause cause, uint64_t from, uint64_t until, const std::string &text) {
-        if (until >= from + least_ns) chain.push_back({cause, from, until, text});
+        if (until > from) add(Link{cause, from, until, the_text(text)});
     }
 
     std::string name_of(uint32_t tid) const {
@@ -119,28 +141,31 @@ class Story {
     }
 
     Link away_link(uint32_t tid, const Away &away, const std::string &who) const {
-        Link link{Cause::unknown, away.from, away.until, ""};
+        Cause cause = Cause::unknown;
+        std::string text;
         if (was_stopped(away.from, away.until)) {
-            link.cause = Cause::stopped;
-            link.text = "the whole process was stopped (SIGSTOP or a debugger)";
+            cause = Cause::stopped;
+            text = "the whole process was stopped (SIGSTOP or a debugger)";
         } else if (2 * throttled(away.from, away.until) >= away.until - away.from || is_held_back(away)) {
-            link.cause = Cause::throttled;
-            link.text = who + " was throttled by its cgroup's quota";
+            cause = Cause::throttled;
+            text = who + " was throttled by its cgroup's quota";
         } else if (away.is_ready) {
             uint32_t other = holder(away.cpu, away.from, away.until);
-            link.cause = Cause::preempted;
-            link.text = who + " was preempted" +
-                        (other != 0           ? " by " + name_of(other) + " on CPU " + std::to_string(away.cpu)
-                         : record.sees_others ? ""
-                                              : ", this user may not see by whom");
+            cause = Cause::preempted;
+            text = who + (away.is_woken ? " was woken, but got no CPU" : " was preempted") +
+                   (other != 0 ? (away.is_woken ? ": " : " by ") + name_of(other) +
+                                     (away.is_woken ? " had CPU " : " on CPU ") + std::to_string(away.cpu)
+                    : record.sees_others ? ""
+                                         : ", this user may not see by whom");
         } else if (in_fault(tid, away.from)) {
-            link.cause = Cause::fault;
-            link.text = who + " waited in a page fault";
+            cause = Cause::fault;
+            text = who + " waited in a page fault";
         } else {
-            link.cause = Cause::asleep;
-            link.text = who + " slept inside the task, in a system call";
+            cause = Cause::asleep;
+            text = who + " slept inside the task, in a system call" +
+                   (record.sees_wakes ? "" : ", or was awake again and waited for a CPU");
         }
-        return link;
+        return {cause, away.from, away.until, the_text(text)};
     }
 
     std::string thread_name(uint32_t tid) const {
@@ -153,9 +178,11 @@ class Story {
         std::vector<Link> links;
         auto all = record.away.find(tid);
         if (all == record.away.end()) return links;
-        for (const Away &away : all->second) {
-            uint64_t lost = overlap(from, until, away.from, away.until);
-            if (lost < least_ns) continue;
+        auto first = std::partition_point(all->second.begin(), all->second.end(),
+                                          [from](const Away &away) { return away.until <= from; });
+        for (; first != all->second.end() && first->from < until; ++first) {
+            const Away &away = *first;
+            if (overlap(from, until, away.from, away.until) < least_ns) continue;
             Link link = away_link(tid, away, thread_name(tid));
             link.from = std::max(from, away.from);
             link.until = std::min(until, away.until);
@@ -167,7 +194,7 @@ class Story {
     uint64_t add_losses(uint32_t tid, uint64_t from, uint64_t until) {
         uint64_t sum = 0;
         for (const Link &link : losses(tid, from, until)) {
-            add(link.cause, link.from, link.until, link.text);
+            add(link);
             sum += link.ns();
         }
         return sum;
@@ -175,11 +202,11 @@ class Story {
 
     // It had been sent a wake.
     void add_waking(uint32_t tid, uint64_t sent, uint64_t until) {
-        uint32_t cpu = 0, other = 0;
+        const Away *last = nullptr;
         auto all = record.away.find(tid);
         for (size_t i = 0; all != record.away.end() && i < all->second.size(); i++)
-            if (overlap(sent, until, all->second[i].from, all->second[i].until) > 0) cpu = all->second[i].cpu;
-        if (all != record.away.end()) other = holder(cpu, sent, until);
+            if (overlap(sent, until, all->second[i].from, all->second[i].until) > 0) last = &all->second[i];
+        uint32_t other = last == nullptr ? 0 : holder(last->cpu, sent, until);
         const std::string who = thread_name(tid);
         if (was_stopped(sent, until))
             add(Cause::stopped, sent, until, "the whole process was stopped (SIGSTOP or a debugger)");
@@ -187,7 +214,10 @@ class Story {
             add(Cause::throttled, sent, until, who + " was throttled by its cgroup's quota");
         else if (other != 0 && other != tid)
             add(Cause::preempted, sent, until,
-                who + " was woken, but " + name_of(other) + " had CPU " + std::to_string(cpu));
+                who + " was woken, but " + name_of(other) + " had CPU " + std::to_string(last->cpu));
+        else if (!record.sees_others)
+            add(Cause::unknown, sent, until,
+                who + " slept: the wake was sent, and it ran so late; whether another program had the CPU is not seen");
         else
             add(Cause::wake, sent, until, who + " slept: the wake was sent, and arrived so late");
     }
@@ -199,13 +229,27 @@ class Story {
         uint64_t at = from;
         for (const Link &link : lost) {
             add(Cause::queued, at, link.from, behind);
-            add(link.cause, link.from, link.until, behind + ", where " + link.text);
+            add(link.cause, link.from, link.until, behind + ", where " + *link.text);
             at = link.until;
         }
         add(Cause::queued, at, until, behind);
     }
 
+    // A whole slice's links are found once, for all the tasks that waited behind it.
     void add_slice(uint32_t tid, const Slice &slice, uint64_t from, uint64_t until) {
+        if (from != slice.from || until != slice.until) {
+            find_links(tid, slice, from, until);
+            return;
+        }
+        if (slice.links.empty()) {
+            pieces = &slice.links;
+            find_links(tid, slice, from, until);
+            pieces = &chain;
+        }
+        for (const Link &link : slice.links) add(link);
+    }
+
+    void find_links(uint32_t tid, const Slice &slice, uint64_t from, uint64_t until) {
         if (slice.name == "parked")
             add(Cause::wake, from, until, thread_name(tid) + " slept, and nobody sent a wake");
         else if (slice.name == "waking")
@@ -244,7 +288,7 @@ class Story {
         for (const Link &link : losses(tid, from, until)) {
             bool slept = link.cause == Cause::asleep;
             add(slept ? Cause::unknown : link.cause, link.from, link.until,
-                slept ? who + " slept in a system call, outside of tasks" : link.text);
+                slept ? who + " slept in a system call, outside of tasks" : *link.text);
             sum += link.ns();
         }
         if (sum > 0) return;
@@ -276,8 +320,12 @@ std::map<uint32_t, Thread> read_threads(const ordered_json &timeline) {
         if (event.at("ph") != "X") continue;
         uint64_t from = ns_of(event.at("ts"));
         auto arguments = event.find("args");
-        threads[tid].slices.push_back({from, from + ns_of(event.at("dur")), event.at("cat"), event.at("name"),
-                                       arguments == event.end() ? nullptr : &*arguments});
+        threads[tid].slices.push_back({from,
+                                       from + ns_of(event.at("dur")),
+                                       event.at("cat"),
+                                       event.at("name"),
+                                       arguments == event.end() ? nullptr : &*arguments,
+                                       {}});
     }
     for (auto &[tid, thread] : threads) {
         std::stable_sort(thread.slices.begin(), thread.slices.end(), [](const Slice &a, const Slice &b) {
@@ -303,27 +351,63 @@ std::map<std::string, uint64_t> usual_times(const std::map<uint32_t, Thread> &th
     return usual;
 }
 
+// The longest stay, by time. Short ones are not shown.
+void shorten(Late &late) {
+    constexpr size_t most = 16;
+    auto shown = std::remove_if(late.chain.begin(), late.chain.end(), [](const Link &link) { return link.ns() < least_ns; });
+    late.chain.erase(shown, late.chain.end());
+    if (late.chain.size() <= most) return;
+    auto end = late.chain.begin() + most;
+    std::nth_element(late.chain.begin(), end, late.chain.end(),
+                     [](const Link &a, const Link &b) { return a.ns() > b.ns(); });
+    for (auto link = end; link != late.chain.end(); ++link) late.more_ns += link->ns();
+    late.more_links = late.chain.size() - most;
+    late.chain.erase(end, late.chain.end());
+    std::sort(late.chain.begin(), late.chain.end(), [](const Link &a, const Link &b) { return a.from < b.from; });
+}
+
+struct Share {
+    Cause cause;
+    uint64_t ns, times;
+};
+
+// The cause that took longest in all its links, and what of it did.
 void judge(Late &late) {
-    std::map<Cause, uint64_t> sums;
-    late.cause = Cause::unknown;
-    for (const Link &link : late.chain) sums[link.cause] += link.ns();
-    for (const auto &sum : sums)
-        if (sums.count(late.cause) == 0 || sum.second > sums[late.cause]) late.cause = sum.first;
-    const Link *longest = nullptr;
-    for (const Link &link : late.chain)
-        if (link.cause == late.cause && (longest == nullptr || link.ns() > longest->ns())) longest = &link;
+    std::array<uint64_t, causes> &sums = late.sums;
+    std::unordered_map<const std::string *, Share> shares; // a text has one cause
+    for (const Link &link : late.chain) {
+        Share &share = shares.try_emplace(link.text, Share{link.cause, 0, 0}).first->second;
+        share.ns += link.ns();
+        share.times += link.times;
+        sums[static_cast<size_t>(link.cause)] += link.ns();
+    }
+    late.cause = static_cast<Cause>(std::max_element(sums.begin(), sums.end()) - sums.begin());
+    uint64_t sum = sums[static_cast<size_t>(late.cause)];
+    const std::pair<const std::string *const, Share> *longest = nullptr;
+    for (const auto &share : shares) {
+        if (share.second.cause != late.cause) continue;
+        bool is_longer = longest == nullptr || share.second.ns > longest->second.ns ||
+                         (share.second.ns == longest->second.ns && *share.first < *longest->first);
+        if (is_longer) longest = &share;
+    }
     late.sentence = late.task + " ended " + length(late.late_ns()) + " late";
-    if (longest == nullptr)
+    if (longest == nullptr || sum < least_ns) {
+        late.cause = Cause::unknown;
         late.sentence += ", and nothing tells why.";
-    else
-        late.sentence += ": for " + length(sums[late.cause]) + " of it " + longest->text + ".";
+        return;
+    }
+    late.sentence += ": for " + length(longest->second.ns) + " of it " + *longest->first;
+    if (longest->second.times > 1) late.sentence += " (" + std::to_string(longest->second.times) + " times)";
+    if (sum > longest->second.ns + least_ns)
+        late.sentence += std::string("; ") + cause_name(late.cause) + " in all: " + length(sum);
+    late.sentence += ".";
 }
 
 } // namespace
 
 const char *cause_name(Cause cause) {
-    static const std::array<const char *, 10> names = {"queued",    "long itself", "task slept", "wake",   "preempted",
-                                                       "throttled", "stopped",     "page fault", "caller", "unknown"};
+    static const std::array<const char *, causes> names = {"queued",    "long itself", "task slept", "wake",   "preempted",
+                                                           "throttled", "stopped",     "page fault", "caller", "unknown"};
     return names[static_cast<size_t>(cause)];
 }
 
@@ -338,8 +422,7 @@ std::vector<Late> causes_find(const ordered_json &timeline, const Record &record
             if (slice.category != "task" || (!only.empty() && slice.name != only)) continue;
             bool is_known = slice.arguments != nullptr && slice.arguments->contains("submitted");
             if (!is_known) unknown++;
-            Late late{slice.name,  thread.first,      0,  slice.from,     slice.from,
-                      slice.until, usual[slice.name], {}, Cause::unknown, ""};
+            Late late{slice.name, thread.first, 0, slice.from, slice.from, slice.until, usual[slice.name]};
             if (is_known) {
                 late.submitted = ns_of(slice.arguments->at("submitted"));
                 late.submitter = slice.arguments->at("submitter");
@@ -350,7 +433,8 @@ std::vector<Late> causes_find(const ordered_json &timeline, const Record &record
             story.run(thread.first, late.start, late.end, late.usual_ns);
             late.chain = story.take();
             judge(late);
-            all.push_back(late);
+            shorten(late);
+            all.push_back(std::move(late));
         }
     std::sort(all.begin(), all.end(), [](const Late &a, const Late &b) { return a.submitted < b.submitted; });
     return all;

@@ -4,17 +4,20 @@
 
 #include "record.hpp"
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 enum class Cause { queued, long_itself, asleep, wake, preempted, throttled, stopped, fault, caller, unknown };
+constexpr size_t causes = static_cast<size_t>(Cause::unknown) + 1;
 const char *cause_name(Cause cause);
 
 struct Link {
     Cause cause;
-    uint64_t from, until; // ns
-    std::string text;     // what happened, without the time
+    uint64_t from, until;    // ns
+    const std::string *text; // what happened, without the time; equal texts are one
+    uint64_t times = 1;      // links of one cause and text, one right after the other, are one
     uint64_t ns() const { return until - from; }
 };
 
@@ -22,9 +25,11 @@ struct Late {
     std::string task;
     uint32_t thread, submitter;
     uint64_t submitted, start, end, usual_ns;
-    std::vector<Link> chain; // by time
-    Cause cause;
-    std::string sentence;
+    std::vector<Link> chain = {};           // by time: the longest
+    uint64_t more_links = 0, more_ns = 0;   // those that are left out
+    std::array<uint64_t, causes> sums = {}; // ns of each cause, of all links
+    Cause cause = Cause::unknown;
+    std::string sentence = "";
     uint64_t late_ns() const { return end - submitted > usual_ns ? end - submitted - usual_ns : 0; }
 };
 

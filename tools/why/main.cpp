@@ -1,11 +1,14 @@
 // `weft why`: runs a program or reads its timeline, and tells.
 #include "causes.hpp"
+#include "timeline.hpp"
 #include "why.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,10 +23,11 @@ namespace {
 
 constexpr uint32_t track_id = 0x7fff0000; // of what is not a thread; no system numbers threads so high
 constexpr uint64_t around_ns = 1000000;
+constexpr int unsure_status = 3;
 
 double us_of(uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
-// A name in the directory for such files, gone with the object.
+// For the files of a program's pools: gone with the object.
 class Temporary {
     std::string name;
 
@@ -31,25 +35,41 @@ class Temporary {
     Temporary() {
         const char *directory = getenv("TMPDIR");
         name = std::string(directory == nullptr ? "/tmp" : directory) + "/weft-why-XXXXXX";
-        int fd = mkstemp(name.data());
-        if (fd < 0) throw std::runtime_error(name + ": no file can be made");
-        close(fd);
+        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": no directory can be made");
     }
-    ~Temporary() { unlink(name.c_str()); }
+    ~Temporary() {
+        std::error_code ignored;
+        std::filesystem::remove_all(name, ignored);
+    }
     Temporary(const Temporary &) = delete;
+    Temporary &operator=(const Temporary &) = delete;
     const std::string &path() const { return name; }
 };
 
-ordered_json read_timeline(const std::string &file, bool is_own) {
-    std::ifstream in(file);
-    if (!in) throw std::runtime_error(file + ": it cannot be read");
-    ordered_json timeline = ordered_json::parse(in, nullptr, false);
-    bool is_one = timeline.is_object() && timeline.contains("traceEvents") && timeline.contains("otherData") &&
-                  timeline["otherData"].contains("weft");
-    if (is_one) return timeline;
-    throw std::runtime_error(
-        is_own ? "the program has written no timeline: it makes no pool, ends none, or does not call weft_config_from_env"
-               : file + ": it is no timeline of weft's");
+int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+Source source_of(const std::string &name) {
+    return name == "all" ? Source::all : name == "own" ? Source::own : name == "proc" ? Source::proc : Source::best;
+}
+
+std::string ended(int status) {
+    return WIFSIGNALED(status)
+               ? "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")"
+               : "has ended with status " + std::to_string(WEXITSTATUS(status));
+}
+
+// Runs the program. Its files are gone when this returns, so that nothing which happens later can leave them.
+Timeline run(const WhyOptions &options, Record &record, int &status) {
+    Timeline timeline;
+    {
+        Signals signals;
+        Temporary own;
+        status = record_run({options.command, own.path(), source_of(options.source)}, signals, record);
+        timeline = timeline_of_directory(own.path());
+    }
+    Signals::heed();
+    if (status != 0) fprintf(stderr, "weft: %s %s\n", options.command[0].c_str(), ended(status).c_str());
+    return timeline;
 }
 
 std::string tell(const Record &record) {
@@ -58,19 +78,38 @@ std::string tell(const Record &record) {
 }
 
 // The longest links, by time.
+constexpr size_t shown_links = 8;
 std::vector<Link> longest(std::vector<Link> chain) {
-    constexpr size_t most = 8;
     std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.ns() > b.ns(); });
-    if (chain.size() > most) chain.resize(most);
+    if (chain.size() > shown_links) chain.resize(shown_links);
     std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.from < b.from; });
     return chain;
 }
 
-void print(const std::vector<Late> &all, const WhyOptions &options, const Record &record, size_t unknown) {
+void print_link(const Link &link, uint64_t submitted) {
+    printf("%27s+ %8.1f us %8.1f us  %s: %s", "", us_of(link.from - submitted), us_of(link.ns()), cause_name(link.cause),
+           link.text->c_str());
+    if (link.times > 1) printf(" (%llu times)", static_cast<unsigned long long>(link.times));
+    printf("\n");
+}
+
+// What limits the verdict.
+void print_limits(const Timeline &timeline, const Record &record, size_t unknown) {
     printf("The kernel's side: %s.\n", tell(record).c_str());
     if (record.lost > 0) printf("%llu records of it are lost.\n", static_cast<unsigned long long>(record.lost));
+    if (timeline.lost > 0)
+        printf(
+            "%llu events of the program's threads are lost: each keeps its newest %llu (WEFT_TRACE_EVENTS). This is about "
+            "the rest only.\n",
+            static_cast<unsigned long long>(timeline.lost), static_cast<unsigned long long>(timeline.kept));
+    if (timeline.unfinished > 0)
+        printf("%zu pools have written no timeline: they were not destroyed. Of their tasks nothing is known.\n",
+               timeline.unfinished);
     if (unknown > 0) printf("%zu tasks' submissions are not known (the recording is younger, or full).\n", unknown);
-    if (all.empty()) printf("No task was late by more than %.0f us.\n", options.late_us);
+}
+
+void print(const std::vector<Late> &all, const WhyOptions &options, bool is_sure) {
+    if (all.empty()) printf("No task%s was late by more than %.0f us.\n", is_sure ? "" : " that is known", options.late_us);
     std::map<Cause, size_t> counts;
     for (const Late &late : all) counts[late.cause]++;
     for (const auto &count : counts) printf("%8zu  %s\n", count.second, cause_name(count.first));
@@ -84,17 +123,16 @@ void print(const std::vector<Late> &all, const WhyOptions &options, const Record
         printf("%12.6f %10.1f %10.1f %10.1f  %s\n", static_cast<double>(late->submitted) / 1e9,
                us_of(late->start - late->submitted), us_of(late->end - late->start), us_of(late->late_ns()),
                late->sentence.c_str());
-        for (const Link &link : longest(late->chain))
-            printf("%27s+ %8.1f us %8.1f us  %s: %s\n", "", us_of(link.from - late->submitted), us_of(link.ns()),
-                   cause_name(link.cause), link.text.c_str());
+        for (const Link &link : longest(late->chain)) print_link(link, late->submitted);
+        size_t more = late->chain.size() + late->more_links;
+        if (more > shown_links) printf("%27s  and %zu shorter ones\n", "", more - shown_links);
     }
 }
 
-ordered_json json_of(const std::vector<Late> &all, const Record &record, size_t unknown) {
-    ordered_json out = {{"source", tell(record)},
-                        {"records_lost", record.lost},
-                        {"submissions_unknown", unknown},
-                        {"late", ordered_json::array()}};
+ordered_json json_of(const std::vector<Late> &all, const Timeline &timeline, const Record &record, size_t unknown) {
+    ordered_json out = {{"source", tell(record)},         {"records_lost", record.lost},
+                        {"events_lost", timeline.lost},   {"pools_unfinished", timeline.unfinished},
+                        {"submissions_unknown", unknown}, {"late", ordered_json::array()}};
     for (const Late &late : all) {
         ordered_json one = {{"task", late.task},
                             {"thread", late.thread},
@@ -106,11 +144,15 @@ ordered_json json_of(const std::vector<Late> &all, const Record &record, size_t 
                             {"cause", cause_name(late.cause)},
                             {"sentence", late.sentence},
                             {"chain", ordered_json::array()}};
+        for (size_t i = 0; i < causes; i++)
+            if (late.sums[i] > 0) one["causes_us"][cause_name(static_cast<Cause>(i))] = us_of(late.sums[i]);
         for (const Link &link : late.chain)
             one["chain"].push_back({{"cause", cause_name(link.cause)},
                                     {"at_us", us_of(link.from)},
                                     {"us", us_of(link.ns())},
-                                    {"what", link.text}});
+                                    {"times", link.times},
+                                    {"what", *link.text}});
+        if (late.more_links > 0) one["more"] = {{"links", late.more_links}, {"us", us_of(late.more_ns)}};
         out["late"].push_back(std::move(one));
     }
     return out;
@@ -147,7 +189,7 @@ void add_late(ordered_json &events, const std::vector<Late> &all) {
         for (const Link &link : late.chain) { // they may touch, and one may be longer than the next
             uint64_t from = std::max(at, link.from), until = std::min(link.until, late.end);
             if (until <= from) continue;
-            events.push_back(slice(track_id, tid, from, until, link.text));
+            events.push_back(slice(track_id, tid, from, until, *link.text));
             at = until;
         }
     }
@@ -179,12 +221,6 @@ void write_file(const std::string &file, const ordered_json &json, int indent) {
     if (!out) throw std::runtime_error(file + ": it takes not all");
 }
 
-Source source_of(const std::string &name) {
-    return name == "all" ? Source::all : name == "own" ? Source::own : name == "proc" ? Source::proc : Source::best;
-}
-
-int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
-
 // That a name is mistyped looks like a program without late tasks.
 void require_task(const ordered_json &timeline, const std::string &task) {
     for (const auto &event : timeline["traceEvents"])
@@ -199,24 +235,28 @@ int why_main(const WhyOptions &options) {
         fprintf(stderr, "weft: give either a program to run or --timeline FILE\n");
         return 2;
     }
-    Temporary own;
     Record record;
     int status = 0;
-    bool runs = !options.command.empty();
-    if (runs) status = record_run(options.command, own.path(), source_of(options.source), record);
-    if (runs && status != 0)
-        fprintf(stderr, "weft: %s has ended with status %d\n", options.command[0].c_str(), shell_status(status));
-    ordered_json timeline = read_timeline(runs ? own.path() : options.timeline, runs);
-    if (!options.task.empty()) require_task(timeline, options.task);
+    Timeline timeline = options.command.empty() ? timeline_of_file(options.timeline) : run(options, record, status);
+    if (timeline.json.is_null()) {
+        fprintf(stderr,
+                "weft: the program has written no timeline: it makes no pool, ends none%s, or does not call "
+                "weft_config_from_env\n",
+                WIFSIGNALED(status) ? " when it is killed" : "");
+        return status == 0 ? 1 : shell_status(status);
+    }
+    if (!options.task.empty()) require_task(timeline.json, options.task);
     size_t unknown = 0;
     auto late_ns = static_cast<uint64_t>(options.late_us * 1000);
-    std::vector<Late> all = causes_find(timeline, record, late_ns, options.task, unknown);
-    print(all, options, record, unknown);
-    if (!options.json_file.empty()) write_file(options.json_file, json_of(all, record, unknown), 1);
+    std::vector<Late> all = causes_find(timeline.json, record, late_ns, options.task, unknown);
+    bool is_sure = timeline.lost == 0 && timeline.unfinished == 0;
+    print_limits(timeline, record, unknown);
+    print(all, options, is_sure);
+    if (!options.json_file.empty()) write_file(options.json_file, json_of(all, timeline, record, unknown), 1);
     if (!options.perfetto_file.empty()) {
-        add_late(timeline["traceEvents"], all);
-        add_cpus(timeline["traceEvents"], all, record);
-        write_file(options.perfetto_file, timeline, -1);
+        add_late(timeline.json["traceEvents"], all);
+        add_cpus(timeline.json["traceEvents"], all, record);
+        write_file(options.perfetto_file, timeline.json, -1);
     }
-    return shell_status(status);
+    return status == 0 && !is_sure ? unsure_status : shell_status(status);
 }

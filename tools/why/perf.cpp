@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <fcntl.h>
+#include <linux/mount.h>
 #include <linux/perf_event.h>
 #include <stdexcept>
 #include <sys/ioctl.h>
@@ -46,6 +49,39 @@ int open_faults(pid_t child, unsigned cpu, bool all, uint64_t which) {
     return open_event(attr, child, cpu);
 }
 
+// Wake-ups that any thread on that CPU sends: these have raw data more.
+int open_wakes(unsigned cpu, uint64_t tracepoint) {
+    perf_event_attr attr = attributes(true);
+    attr.type = PERF_TYPE_TRACEPOINT;
+    attr.config = tracepoint;
+    attr.sample_period = 1;
+    attr.sample_type |= PERF_SAMPLE_RAW;
+    return open_event(attr, -1, cpu);
+}
+
+// The kernel's trace events, mounted for this process alone if need be; -1: not to be had.
+int tracefs_open() {
+    int there = open("/sys/kernel/tracing", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (there >= 0 && faccessat(there, "events", R_OK, 0) == 0) return there;
+    if (there >= 0) close(there);
+    int context = static_cast<int>(syscall(SYS_fsopen, "tracefs", FSOPEN_CLOEXEC));
+    if (context < 0) return -1;
+    int mounted = syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0
+                      ? static_cast<int>(syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0))
+                      : -1;
+    close(context);
+    return mounted;
+}
+
+std::string text_in(int directory, const char *file) {
+    char text[4096];
+    int fd = openat(directory, file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return "";
+    ssize_t got = read(fd, text, sizeof text);
+    close(fd);
+    return std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
+}
+
 struct Id { // how each record ends
     uint32_t pid, tid;
     uint64_t time;
@@ -62,12 +98,24 @@ Id id_of(const char *event) {
 
 } // namespace
 
+// sched_waking: a thread that slept is told to run. The thread is in a field of the event's own data.
+Perf::Tracepoint Perf::waking_find() {
+    int tracefs = tracefs_open();
+    if (tracefs < 0) return {};
+    std::string number = text_in(tracefs, "events/sched/sched_waking/id");
+    std::string format = text_in(tracefs, "events/sched/sched_waking/format");
+    close(tracefs);
+    size_t field = format.find("field:pid_t pid;"), at = format.find("offset:", field);
+    if (number.empty() || field == std::string::npos || at == std::string::npos) return {};
+    return {strtoull(number.c_str(), nullptr, 10), strtoul(format.c_str() + at + strlen("offset:"), nullptr, 10)};
+}
+
 Perf::~Perf() {
     for (const Ring &ring : rings) {
         munmap(ring.base, page + bytes);
         close(ring.fd);
-        if (ring.faults >= 0) close(ring.faults);
-        if (ring.served >= 0) close(ring.served);
+        for (int more : {ring.faults, ring.served, ring.wakes})
+            if (more >= 0) close(more);
     }
 }
 
@@ -87,12 +135,15 @@ void Perf::add_cpu(pid_t child, unsigned cpu, bool all) {
     }
     int faults = open_faults(child, cpu, all, PERF_COUNT_SW_PAGE_FAULTS),
         served = open_faults(child, cpu, all, PERF_COUNT_SW_PAGE_FAULTS_MIN);
-    for (int event : {faults, served})
+    int woken = waking.number == 0 ? -1 : open_wakes(cpu, waking.number);
+    for (int event : {faults, served, woken})
         if (event >= 0) ioctl(event, PERF_EVENT_IOC_SET_OUTPUT, fd);
-    rings.push_back({fd, faults, served, static_cast<char *>(base)});
+    record->sees_wakes = woken >= 0 && (rings.empty() || record->sees_wakes);
+    rings.push_back({fd, faults, served, woken, static_cast<char *>(base)});
 }
 
 std::string Perf::open(pid_t child, bool all) {
+    if (all) waking = waking_find(); // others wake the program's threads, too
     try {
         std::string online; // not always the first ones
         std::getline(std::ifstream("/sys/devices/system/cpu/online"), online);
@@ -104,9 +155,26 @@ std::string Perf::open(pid_t child, bool all) {
         return error.what();
     }
     record->sees_others = all;
-    record->source = all ? "perf_event_open: context switches of all CPUs, page faults"
+    record->source = all ? std::string("perf_event_open: context switches of all CPUs, page faults") +
+                               (record->sees_wakes ? ", wake-ups" : "; wake-ups are not seen (tracefs)")
                          : "perf_event_open: context switches and page faults of its own threads (others' need CAP_PERFMON)";
     return "";
+}
+
+// Its thread and time stand at the beginning, in the order of an Id.
+void Perf::take_sample(const char *event, uint16_t size) {
+    Id id;
+    memcpy(&id, event + sizeof(perf_event_header), sizeof id);
+    size_t more = size - sizeof(perf_event_header) - sizeof id;
+    if (more <= sizeof(uint64_t)) {
+        (more > 0 ? record->served : record->faults)[id.tid].push_back(id.time);
+        return;
+    }
+    uint32_t woken = 0;
+    const size_t raw = sizeof(perf_event_header) + sizeof id + sizeof(uint32_t); // after its length
+    if (raw + waking.pid_at + sizeof woken > size) return;
+    memcpy(&woken, event + raw + waking.pid_at, sizeof woken);
+    wakes[woken].push_back(id.time);
 }
 
 void Perf::take(const char *event) {
@@ -120,10 +188,7 @@ void Perf::take(const char *event) {
                             (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0});
         record->process[id.tid] = id.pid;
         break;
-    case PERF_RECORD_SAMPLE: // its thread and time stand at the beginning, in the same order
-        memcpy(&id, event + sizeof header, sizeof id);
-        (header.size > sizeof header + sizeof id ? record->served : record->faults)[id.tid].push_back(id.time);
-        break;
+    case PERF_RECORD_SAMPLE: take_sample(event, header.size); break;
     case PERF_RECORD_COMM: {
         uint32_t ids[2];
         memcpy(ids, event + sizeof header, sizeof ids);
@@ -165,7 +230,28 @@ void Perf::drain() {
     }
 }
 
+// A sleep ends with the first wake-up after it began; from then on the thread waited for a CPU.
+void Perf::add_away(const Switch &out, const Switch &in) {
+    std::vector<Away> &away = record->away[in.tid];
+    const std::vector<uint64_t> &woken = wakes[in.tid];
+    auto first = std::upper_bound(woken.begin(), woken.end(), out.when);
+    if (out.ready || first == woken.end() || *first >= in.when) {
+        away.push_back({out.when, in.when, out.ready, in.cpu});
+        return;
+    }
+    away.push_back({out.when, *first, false, in.cpu});
+    away.push_back({*first, in.when, true, in.cpu, true});
+}
+
+uint64_t Perf::woken_before(uint32_t tid, uint64_t when) const {
+    auto all = wakes.find(tid);
+    if (all == wakes.end()) return 0;
+    auto after = std::upper_bound(all->second.begin(), all->second.end(), when);
+    return after == all->second.begin() ? 0 : *(after - 1);
+}
+
 void Perf::finish() {
+    for (auto &one : wakes) std::sort(one.second.begin(), one.second.end());
     std::stable_sort(switches.begin(), switches.end(), [](const Switch &a, const Switch &b) { return a.when < b.when; });
     std::map<uint32_t, Switch> out, in; // the last of each thread
     for (const Switch &each : switches) {
@@ -179,8 +265,7 @@ void Perf::finish() {
             continue;
         }
         auto left = out.find(each.tid);
-        if (left != out.end())
-            record->away[each.tid].push_back({left->second.when, each.when, left->second.ready, each.cpu});
+        if (left != out.end()) add_away(left->second, each);
         out.erase(each.tid);
         in[each.tid] = each;
     }

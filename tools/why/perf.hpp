@@ -8,7 +8,7 @@
 
 class Perf {
     struct Ring {
-        int fd, faults, served;
+        int fd, faults, served, wakes; // -1: none
         char *base;
     };
     struct Switch {
@@ -16,11 +16,20 @@ class Perf {
         uint32_t tid, cpu;
         bool out, ready;
     };
+    struct Tracepoint {
+        uint64_t number = 0; // the kernel's; 0: not to be had
+        size_t pid_at = 0;   // where its data tell who is woken
+    };
+    Tracepoint waking;
     std::vector<Ring> rings;
     std::vector<Switch> switches;
+    std::map<uint32_t, std::vector<uint64_t>> wakes; // by who was woken
     size_t bytes = 0;
     Record *record;
     void take(const char *event);
+    void take_sample(const char *event, uint16_t size);
+    void add_away(const Switch &out, const Switch &in);
+    static Tracepoint waking_find();
     void add_cpu(pid_t child, unsigned cpu, bool all);
 
   public:
@@ -32,6 +41,8 @@ class Perf {
     void drain();
     // After the last: who was away when.
     void finish();
+    // After that: when the thread was last woken up to that moment; 0: not seen.
+    uint64_t woken_before(uint32_t tid, uint64_t when) const;
 };
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -124,31 +123,12 @@ class Proc {
 
 // ---- the program
 
-// What a terminal sends to all is for the program: this one stays, and tells what was seen until then.
-class Deaf {
-    static constexpr int numbers[] = {SIGINT, SIGQUIT};
-    struct sigaction before[2];
-
-  public:
-    Deaf() {
-        struct sigaction ignore {};
-        ignore.sa_handler = SIG_IGN;
-        for (size_t i = 0; i < 2; i++) sigaction(numbers[i], &ignore, &before[i]);
-    }
-    ~Deaf() { undo(); }
-    Deaf(const Deaf &) = delete;
-    Deaf &operator=(const Deaf &) = delete;
-    void undo() const {
-        for (size_t i = 0; i < 2; i++) sigaction(numbers[i], &before[i], nullptr);
-    }
-};
-
-pid_t start(const std::vector<std::string> &command, const std::string &timeline, const int (&go)[2], const Deaf &deaf) {
+pid_t start(const std::vector<std::string> &command, const std::string &timeline, const int (&go)[2], Signals &signals) {
     pid_t child = fork();
     if (child < 0) throw std::runtime_error(std::string("fork: ") + strerror(errno));
     if (child > 0) return child;
     char byte;
-    deaf.undo();
+    signals.undo();
     close(go[1]);                               // else it would wait for ever for a parent that has died
     if (read(go[0], &byte, 1) != 1) _exit(127); // it is not to start before it is watched
     setenv("WEFT_TRACE", timeline.c_str(), 1);
@@ -169,7 +149,9 @@ int watch_stops(pid_t child, Record &record) {
             throw std::runtime_error(std::string("waitpid: ") + strerror(errno));
         }
         if (WIFSTOPPED(status)) record.stops.push_back({now_ns(), UINT64_MAX});
-        if (WIFCONTINUED(status) && !record.stops.empty()) record.stops.back().until = now_ns();
+        bool is_known = !record.stops.empty() && record.stops.back().until == UINT64_MAX;
+        if (WIFCONTINUED(status) && !is_known) record.stops.push_back({now_ns(), UINT64_MAX}); // when, is told by `gaps`
+        if (WIFCONTINUED(status)) record.stops.back().until = now_ns();
         if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
     }
 }
@@ -182,13 +164,40 @@ void names_of_all(Record &record) {
     }
 }
 
-void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &record) {
+// While this process was itself stopped it could not see the program stop: the program's stop began when the gap did.
+void widen_stops(std::vector<Span> &stops, const std::vector<Span> &gaps) {
+    constexpr uint64_t late_ns = 1000000000; // so late at most does it see the stop afterwards
+    for (const Span &gap : gaps)
+        for (Span &stop : stops)
+            if (stop.from > gap.from && stop.from < gap.until + late_ns) {
+                stop.from = gap.from;
+                break;
+            }
+}
+
+// This process may have got no CPU when it was told of a stop, or of its end; but it was woken then.
+void date_stops(std::vector<Span> &stops, const Perf &perf, uint32_t watcher) {
+    uint64_t before = 0;
+    for (Span &stop : stops) {
+        uint64_t from = perf.woken_before(watcher, stop.from), until = perf.woken_before(watcher, stop.until);
+        if (from > before) stop.from = from;
+        if (until > stop.from) stop.until = until;
+        before = stop.until;
+    }
+}
+
+void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &record, std::vector<Span> &gaps) {
+    uint64_t before = now_ns(), now;
+    uint32_t continued = Signals::continued();
     constexpr unsigned every_us = 1000, groups_every = 20;
     std::vector<std::string> files;
     Proc proc;
-    for (unsigned turn = 0; !ends; turn++) {
+    for (unsigned turn = 0; !ends; turn++, before = now) {
+        now = now_ns();
+        if (Signals::continued() != continued) gaps.push_back({before, now});
+        continued = Signals::continued();
         if (turn % groups_every == 0) files = stats_of(child);
-        if (!files.empty()) record.throttles.push_back({now_ns(), throttled_ns(files)});
+        if (!files.empty()) record.throttles.push_back({now, throttled_ns(files)});
         if (perf != nullptr)
             perf->drain();
         else
@@ -199,15 +208,15 @@ void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &recor
 
 } // namespace
 
-int record_run(const std::vector<std::string> &command, const std::string &timeline, Source source, Record &record) {
+int record_run(const RunOptions &options, Signals &signals, Record &record) {
     int go[2];
     if (pipe2(go, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + strerror(errno));
-    const Deaf deaf;
-    pid_t child = start(command, timeline, go, deaf);
+    pid_t child = start(options.command, options.timeline, go, signals);
     std::unique_ptr<Perf> perf;
     std::string refused;
     for (bool all : {true, false}) {
-        if (source == Source::proc || (all && source == Source::own) || (!all && source == Source::all) || perf) continue;
+        bool is_wanted = options.source == Source::best || options.source == (all ? Source::all : Source::own);
+        if (!is_wanted || perf) continue;
         perf = std::make_unique<Perf>(&record);
         refused = perf->open(child, all);
         if (!refused.empty()) perf.reset();
@@ -217,9 +226,12 @@ int record_run(const std::vector<std::string> &command, const std::string &timel
                         (refused.empty() ? "" : " (perf_event_open: " + refused + ")");
     names_of_all(record);
     std::atomic<bool> ends{false};
-    std::thread watcher([&] { watch(child, perf.get(), ends, record); });
+    std::vector<Span> gaps;
+    std::thread watcher([&] { watch(child, perf.get(), ends, record, gaps); });
     bool went = write(go[1], "", 1) == 1;
+    Signals::pass_to(child);
     int status = watch_stops(child, record);
+    Signals::pass_to(0);
     ends = true;
     watcher.join();
     close(go[0]);
@@ -229,6 +241,8 @@ int record_run(const std::vector<std::string> &command, const std::string &timel
     if (perf) {
         perf->drain();
         perf->finish();
+        date_stops(record.stops, *perf, static_cast<uint32_t>(getpid()));
     }
+    widen_stops(record.stops, gaps);
     return status;
 }

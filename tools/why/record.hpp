@@ -2,6 +2,8 @@
 #ifndef WEFT_WHY_RECORD_HPP
 #define WEFT_WHY_RECORD_HPP
 
+#include "signals.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,8 +18,9 @@ struct Run {
 // A thread was on none.
 struct Away {
     uint64_t from, until;
-    bool is_ready; // it would have run
-    uint32_t cpu;  // it came back to
+    bool is_ready;         // it would have run
+    uint32_t cpu;          // it came back to
+    bool is_woken = false; // it is ready because it was woken, after a sleep
 };
 
 struct Span {
@@ -31,6 +34,7 @@ struct Throttle {
 struct Record {
     std::string source; // in words
     bool sees_others = false;
+    bool sees_wakes = false;                    // how long a thread slept, and how long it waited for a CPU then
     std::map<uint32_t, std::vector<Away>> away; // by thread, sorted; so the next two
     std::map<uint32_t, std::vector<uint64_t>> faults,
         served; // page faults: their beginnings, and ends of those that needed no disk
@@ -44,7 +48,13 @@ struct Record {
 
 enum class Source { best, all, own, proc };
 
-// Runs the command with WEFT_TRACE set to `timeline`. Its wait status. Throws std::runtime_error.
-int record_run(const std::vector<std::string> &command, const std::string &timeline, Source source, Record &record);
+struct RunOptions {
+    std::vector<std::string> command;
+    std::string timeline; // for WEFT_TRACE
+    Source source;
+};
+
+// Runs the command until it has ended. Its wait status. Throws std::runtime_error.
+int record_run(const RunOptions &options, Signals &signals, Record &record);
 
 #endif

@@ -15,7 +15,7 @@ struct WhyOptions {
     std::string json_file, perfetto_file;
 };
 
-// The status of the command that was run, else 0. Throws std::runtime_error.
+// The status of the command that was run, if it is not 0; 3: events are lost, so a late task may be, too; else 0. Throws std::runtime_error.
 int why_main(const WhyOptions &options);
 
 #endif
