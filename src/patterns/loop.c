@@ -401,7 +401,7 @@ static struct loop *loop_of(struct weft_worker *seat) {
     struct loop *around = patterns_of(seat)->loop;
     struct loop *loop = around == NULL ? load_rlx(&patterns_of(seat)->loops) : load_rlx(&around->next);
     if (loop != NULL) return loop;
-    uint32_t subranges = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
+    uint32_t subranges = (uint32_t)min_u64(seat->pool->workers_max + 1, PARTS_MAX); /* it may grow */
     loop = store_get(&seat->pool->store, sizeof *loop + subranges * sizeof(struct subrange));
     if (loop == NULL) return NULL;
     loop->seat = seat;
