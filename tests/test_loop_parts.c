@@ -41,10 +41,30 @@ static void test_pool_that_grows(void **state) {
     end_pool(pool);
 }
 
+/* A body that takes as long for any number of indices: the memory of it must not cut the next loop to pieces. */
+static int count_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)self;
+    atomic_fetch_add((atomic_uint *)context, 1);
+    return 0;
+}
+static void test_few_calls_for_a_huge_range(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    static const size_t counts[] = {SIZE_MAX, SIZE_MAX / 20, (size_t)1 << 50};
+    atomic_uint calls = 0;
+    for (unsigned i = 0; i < 9; i++) {
+        atomic_store(&calls, 0);
+        assert_int_equal(weft_for(pool, (weft_range){0, counts[i / 3], 0}, count_body, &calls), WEFT_OK);
+        assert_in_range(atomic_load(&calls), 1, 100000);
+    }
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool_that_grows),
+        cmocka_unit_test(test_few_calls_for_a_huge_range),
     };
     return cmocka_run_group_tests_name("loop parts", tests, NULL, NULL);
 }

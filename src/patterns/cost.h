@@ -41,6 +41,9 @@ INLINE bool cost_is_sure(const struct loop_cost *cost) { return cost->since >= C
 
 /* How many ticks the body takes for `indices` indices; UINT64_MAX: not known, or in doubt. */
 uint64_t cost_ticks(const struct loop_cost *cost, size_t indices);
+/* Does the time depend on the number of indices? Else it depends on the number of calls: no body handles an index in 1/256
+ * ticks. */
+INLINE bool cost_is_by_index(const struct loop_cost *cost) { return cost->ticks_256 > 1; }
 
 /* A loop of `count` indices is over; `indices` of them took `ticks`. */
 void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count);

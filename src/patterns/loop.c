@@ -94,7 +94,7 @@ struct loop {
     size_t begin, count; /* indices */
     size_t unit;         /* indices in one unit */
     uint32_t units;
-    uint32_t chunk_max;          /* units; 0: a unit's time is not known, and chunks begin with one unit */
+    uint32_t chunk_max;          /* units; 0: a unit's time is not known, or none: chunks begin with one unit */
     uintptr_t function;          /* the user's */
     uint64_t id;                 /* the group's */
     struct frame *frame;         /* the caller's */
@@ -526,7 +526,7 @@ static void loop_together(struct loop *loop, uint32_t from) {
         is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).searchers > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
     uint32_t to = from + (uint32_t)first;
-    keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
+    keep(loop->chunk_max, is_known && cost_is_by_index(cost) ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
     store_rlx(&loop->subrange[0].range, range_make(to, loop->units));
     uint64_t start = os_ticks();
     uint64_t traced = trace_begin(loop->seat);
