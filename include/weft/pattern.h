@@ -149,7 +149,7 @@ typedef struct weft_order {
  * comparisons. The result is the same for any number of workers. `compare` is called on the calling thread and on
  * workers, several at once, possibly with copies of the items, and never after the return. If the order contradicts
  * itself, items may be duplicated or lost, but no other memory is touched. Allocates a little more than count * size
- * bytes if that is over 2048.
+ * bytes if that is over 2048; for items of more than 384 bytes, at most 17 bytes for each, and one item.
  * @param pool as in weft_for
  * @param items an array of `count` items; may be NULL if count is 0
  * @param count how many
