@@ -121,10 +121,14 @@ typedef struct weft_reduction {
 } weft_reduction;
 
 /**
- * Reduces the range to one value. The range is cut into leaves of range.grain indices (0: enough that there are at most
- * 256 leaves); the last leaf may have fewer. The leaves' values are combined in pairs, then pairs of pairs, and so on,
- * in order. So the range alone determines which operands are combined: the result has the same bits for any number of
- * workers, also in floating point. May allocate if size is over 16.
+ * Reduces the range to one value. The range is cut into leaves of range.grain indices; the last leaf may have fewer. The
+ * leaves' values are combined in pairs, then pairs of pairs, and so on, in order. So the range and `size` alone determine
+ * which operands are combined: the result has the same bits for any number of workers, also in floating point. May
+ * allocate if size is over 16.
+ *
+ * If the grain is 0, there are at most 256 leaves, or fewer if values are larger than 4096 bytes: so many that they have
+ * 1 MiB, but not less than 16. And from 32 indices on, a leaf has more than one, up to 4. Give a grain of 1 if single
+ * indices take long.
  * @param pool as in weft_for
  * @param range the indices
  * @param how the reduction
@@ -135,6 +139,17 @@ typedef struct weft_reduction {
  * @threads Any thread, also inside tasks and bodies.
  */
 WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result);
+/** @cond */
+/* The grain that weft chooses for a reduction of `count` indices to a value of `size` bytes. */
+static inline size_t weft_reduce_grain(size_t count, size_t size) {
+    size_t most = (size_t)1048576 / size; /* leaves: see weft_reduce */
+    most = most > 256 ? 256 : most < 16 ? 16 : most;
+    size_t least = count / 16; /* indices */
+    least = least > 4 ? 4 : least < 1 ? 1 : least;
+    size_t grain = count / most + (count % most != 0);
+    return grain > least ? grain : least;
+}
+/** @endcond */
 
 /** An order of items of `size` bytes. */
 typedef struct weft_order {
