@@ -40,8 +40,9 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * the group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for
  * another. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with
  * WEFT_POOL_NO_HELP, if an outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if
- * the pool is also ordered, it does so after the tasks that the thread has queued before. If there is no memory for the
- * loop, one call of the body gets the whole range.
+ * the pool is also ordered, it does so after the tasks that the thread has queued before. Between weft_fork_enter and
+ * weft_fork_leave, and in a task that weft_run calls, the outside thread runs its part itself. If there is no memory for
+ * the loop, one call of the body gets the whole range.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them
@@ -370,7 +371,9 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
  *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied; keep it for the join
  *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
  *
- * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them.
+ * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them. In C++,
+ * both types must be trivially copyable, and no exception may leave the function: it ends the process if another thread has
+ * taken the call, and otherwise leaves calls unjoined. weft::invoke passes exceptions on.
  */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
@@ -464,7 +467,9 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
 #if defined(__cplusplus)
 #define WEFT_CAST(type, value) reinterpret_cast<type>(value)
 #define WEFT_NULL nullptr
-#define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#define WEFT_FORK_CHECK(type)                                                                                               \
+    static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");                                \
+    static_assert(__is_trivially_copyable(type), #type " is not trivially copyable");
 #define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
 #else
 #define WEFT_CAST(type, value) ((type)(value))
