@@ -299,13 +299,13 @@ template <class T, class Map, class Combine> class reducer {
 /// Combines the results of map(i), or of map(i, j) for pieces [i, j), by combine(left, right) of neighbours, in the tree of
 /// weft_reduce. The number of indices and the grain alone determine that tree. So the result has the same bits for any number
 /// of workers, and the same as in C, even if `combine` is not exactly associative. Returns `none` for an empty range. Allocates
-/// room for the pieces' results. `grain`: indices in a piece; 0: at most 256 pieces.
+/// room for the pieces' results. `grain`: indices in a piece; 0: weft_reduce chooses it, for values of sizeof(T) bytes.
 template <class T, class Map, class Combine>
 T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine) {
     if (range.end < range.begin) detail::fail(WEFT_EINVAL, "weft::reduce");
     const std::size_t count = range.end - range.begin;
     if (count == 0) return none;
-    if (range.grain == 0) range.grain = count / 256 + (count % 256 != 0 ? 1 : 0);
+    if (range.grain == 0) range.grain = weft_reduce_grain(count, sizeof(T));
     return detail::reducer<T, std::remove_reference_t<Map>, std::remove_reference_t<Combine>>(range, map, combine).run(pool);
 }
 

@@ -244,6 +244,70 @@ static void test_long_now_and_then(void **state) {
     end_pool(pool);
 }
 
+/* Long at regular intervals, after a first part that is over at once. An index of the rest waits for a while for another
+ * thread, which comes unless the caller runs the loop alone. */
+enum { WAIT_NAPS = 50 };
+struct regular {
+    bool is_long;
+    size_t first; /* of the rest */
+    atomic_bool helped;
+    pthread_t caller;
+};
+static int regular_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct regular *regular = context;
+    (void)self;
+    for (size_t i = begin; regular->is_long && i < end; i++) {
+        if (!pthread_equal(pthread_self(), regular->caller)) atomic_store(&regular->helped, true);
+        for (unsigned n = 0; i >= regular->first && n < WAIT_NAPS && !atomic_load(&regular->helped); n++) nap();
+    }
+    return 0;
+}
+/* How many of `times` long loops the caller ran alone, one in `every`. */
+static unsigned alone_of(weft_pool *pool, size_t count, unsigned every, unsigned times) {
+    struct regular regular = {.first = count / 8, .caller = pthread_self()};
+    unsigned alone = 0;
+    for (unsigned i = 0; i < 300 + times * every; i++) {
+        regular.is_long = i >= 300 && i % every == 0;
+        atomic_store(&regular.helped, false);
+        assert_int_equal(weft_for(pool, (weft_range){0, count, 0}, regular_body, &regular), WEFT_OK);
+        alone += regular.is_long && !atomic_load(&regular.helped);
+    }
+    return alone;
+}
+static void test_long_at_intervals(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    for (unsigned every = 4; every <= 32; every *= 2) {
+        assert_in_range(alone_of(pool, 16, every, 16), 0, 5);
+        assert_in_range(alone_of(pool, 9, every, 16), 0, 5);
+    }
+    end_pool(pool);
+}
+
+/* Which loops alone are looked at: usually one in several; one after another once one of them may have been long. */
+static void test_looks(void **state) {
+    (void)state;
+    struct memory memory = memory_make();
+    const uint64_t key = kind(contexts);
+    ran(&memory, key, memory.brief);
+    struct loop_cost *cost = cost_at(memory.seat, key);
+    for (unsigned i = 0; i < 10 * COST_LOOK_EVERY; i++) {
+        bool looks = cost_looks(cost);
+        assert_int_equal(looks, i % COST_LOOK_EVERY == 0);
+        if (looks) cost_confirm(memory.seat, key, memory.brief, COUNT);
+    }
+    cost_suspect(cost);
+    unsigned since = cost->since;
+    for (unsigned i = 0; i < COST_NEAR; i++) {
+        assert_true(cost_looks(cost));
+        cost_confirm(memory.seat, key, memory.brief, COUNT);
+        assert_int_equal(cost->since, since + i + 1 < COST_NEAR ? since + i + 1 : COST_NEAR);
+    }
+    for (unsigned i = 1; i < COST_LOOK_EVERY; i++) assert_false(cost_looks(cost));
+    assert_true(cost_looks(cost));
+    memory_end(&memory);
+}
+
 /* The same context and size, told apart by what the backend says. */
 static void test_sites(void **state) {
     (void)state;
@@ -273,23 +337,25 @@ static int empty_body(size_t begin, size_t end, void *context, weft_worker *self
     return 0;
 }
 
-/* Of loops alone one in several is looked at, and counts for as many: so their kind is believed soon. */
+/* A loop alone that is looked at counts for those before that were not: so a kind is believed after COST_NEAR loops, or a few
+ * more. */
 static void test_short_ones_are_believed(void **state) {
     (void)state;
     const weft_range range = {0, 100, 1};
     struct memory memory = memory_make();
     uint64_t key = cost_key((uintptr_t)empty_body, cost_site(contexts, range.end));
     const struct loop_cost *cost = cost_at(memory.seat, key);
-    unsigned loops = 0, alone = 0, step = 0;
-    for (; loops < 100000 && step < COST_LOOK_EVERY; loops++) {
-        unsigned before = cost->key == key ? cost->since : 0;
-        alone += cost->key == key && cost_is_short(cost, range.end);
+    unsigned short_ones = 0;
+    bool is_sure = false;
+    for (unsigned loops = 0; loops < 100000 && !is_sure; loops++) {
+        unsigned before = cost->since;
         assert_int_equal(weft_for(memory.pool, range, empty_body, contexts), WEFT_OK);
-        step = cost->since > before ? cost->since - before : 0;
+        short_ones = cost->key != key || cost->since == 0 || cost->since < before ? 0 : short_ones + 1;
+        is_sure = cost->key == key && cost_is_sure(cost);
     }
     memory_end(&memory);
-    if (alone < loops / 2) SKIP("such loops are not short here");
-    assert_int_equal(step, COST_LOOK_EVERY);
+    if (!is_sure) SKIP("such loops are not short here");
+    assert_in_range(short_ones, COST_NEAR - 2 * COST_LOOK_EVERY, 2 * COST_NEAR);
 }
 
 int main(int argc, char **argv) {
@@ -303,6 +369,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_long_after_short_ones_of_others),
         cmocka_unit_test(test_long_after_short_ones_of_a_kind),
         cmocka_unit_test(test_long_now_and_then),
+        cmocka_unit_test(test_long_at_intervals),
+        cmocka_unit_test(test_looks),
         cmocka_unit_test(test_sites),
         cmocka_unit_test(test_short_ones_are_believed),
     };

@@ -38,6 +38,8 @@ static double sum_tree(size_t leaves, size_t first, weft_range range) {
     return sum_tree(half, first, range) + sum_tree(leaves - half, first + half, range);
 }
 
+static size_t grain_of_few(size_t count) { return count < 32 ? 1 : count < 48 ? 2 : count < 64 ? 3 : 4; }
+
 static void test_same_bits(void **state) {
     (void)state;
     static const size_t counts[] = {1, 2, 3, 7, 64, 255, 256, 257, 1000, 4095, 65537, 200000};
@@ -50,7 +52,7 @@ static void test_same_bits(void **state) {
             weft_range range = {11, 11 + counts[c], grains[g]};
             double results[POOLS];
             for (int i = 0; i < POOLS; i++) assert_int_equal(weft_reduce(pools[i], range, &how, &results[i]), WEFT_OK);
-            if (range.grain == 0) range.grain = (counts[c] + 255) / 256;
+            if (range.grain == 0) range.grain = counts[c] > 1024 ? (counts[c] + 255) / 256 : grain_of_few(counts[c]);
             size_t leaves = (counts[c] - 1) / range.grain + 1;
             double expected = sum_tree(leaves, 0, range);
             for (int i = 0; i < POOLS; i++) assert_memory_equal(&results[i], &expected, sizeof expected);
@@ -98,6 +100,61 @@ static void test_in_order(void **state) {
             for (size_t i = 0; i < span_size - 16; i++) assert_int_equal(span.fill[i], 5);
         }
     }
+    end_pool(pool);
+}
+
+/* ---- how many leaves, and who may have them ----------------------------------------------------------------------- */
+
+static int counting_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)value, (void)self;
+    atomic_fetch_add((atomic_uint *)context, 1);
+    return 0;
+}
+static void combine_nothing(void *left, const void *right, void *context) { (void)left, (void)right, (void)context; }
+
+static void test_leaves_of_grain_zero(void **state) {
+    (void)state;
+    static const struct {
+        size_t count, size;
+        unsigned leaves;
+    } cases[] = {{1, 8, 1},         {31, 8, 31},       {32, 8, 16},          {100, 8, 25},         {1000, 8, 250},
+                 {1025, 8, 205},    {1 << 22, 8, 256}, {1 << 22, 4096, 256}, {1 << 22, 8192, 128}, {1 << 22, 1 << 18, 16},
+                 {16, 1 << 18, 16}, {7, 1 << 18, 7}};
+    weft_pool *pool = make_pool(2);
+    unsigned char *result = malloc(1 << 18);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        atomic_uint leaves = 0;
+        const weft_reduction how = {
+            .size = cases[i].size, .leaf = counting_leaf, .combine = combine_nothing, .context = &leaves};
+        assert_int_equal(weft_reduce(pool, (weft_range){3, 3 + cases[i].count, 0}, &how, result), WEFT_OK);
+        assert_int_equal(atomic_load(&leaves), cases[i].leaves);
+    }
+    free(result);
+    end_pool(pool);
+}
+
+/* The first leaf waits for the other ones, which another thread may all have. */
+enum { SHARED_LEAVES = 256, SHARED_NAPS = 2000 };
+struct shared {
+    atomic_uint begun, vain;
+};
+static int shared_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
+    struct shared *shared = context;
+    (void)end, (void)value, (void)self;
+    atomic_fetch_add(&shared->begun, 1);
+    unsigned naps = 0;
+    for (; begin == 0 && naps < SHARED_NAPS && atomic_load(&shared->begun) < SHARED_LEAVES; naps++) nap();
+    if (naps == SHARED_NAPS) atomic_fetch_add(&shared->vain, 1);
+    return 0;
+}
+static void test_leaves_of_large_values_are_shared(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    struct shared shared = {.begun = 0};
+    unsigned char result[512];
+    const weft_reduction how = {.size = sizeof result, .leaf = shared_leaf, .combine = combine_nothing, .context = &shared};
+    assert_int_equal(weft_reduce(pool, (weft_range){0, SHARED_LEAVES, 1}, &how, result), WEFT_OK);
+    assert_int_equal(atomic_load(&shared.vain), 0);
     end_pool(pool);
 }
 
@@ -196,8 +253,13 @@ static void test_shortage(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_in_order), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_misuse),    cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_leaves_of_grain_zero),
+        cmocka_unit_test(test_leaves_of_large_values_are_shared),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_shortage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

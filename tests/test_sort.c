@@ -3,7 +3,7 @@
 #include "pool_help.h"
 #include "shortage.h"
 
-static const size_t sizes[] = {4, 8, 16, 5, 12, 24, 100};
+static const size_t sizes[] = {4, 8, 16, 5, 12, 24, 100, 400};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* An item: its key in the first two bytes, its place before in the last two or three of four. */
@@ -94,6 +94,45 @@ static void test_comparisons(void **state) {
     end_pool(pool);
 }
 
+/* Items in order take one comparison each. */
+static void test_runs(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 17, LARGE = COUNT / 64 };
+    weft_pool *pool = make_pool(2);
+    static const size_t run_sizes[] = {4, 24, 400};
+    for (int s = 0; s < 3; s++) {
+        size_t size = run_sizes[s], count = size > 384 ? LARGE : COUNT;
+        unsigned char *items = make_items(count, size, RISING), *before = make_items(count, size, RISING);
+        atomic_ulong comparisons = 0;
+        const weft_order order = {size, compare_counting, &comparisons};
+        assert_int_equal(weft_sort(pool, items, count, &order), WEFT_OK);
+        assert_memory_equal(items, before, count * size);
+        assert_true(atomic_load(&comparisons) < count);
+        free(items);
+        free(before);
+    }
+    end_pool(pool);
+}
+
+/* Items that fall strictly: each piece is reversed, and a merge sees that all of one come before the other. */
+static int compare_places(const void *left, const void *right, void *context) {
+    atomic_fetch_add_explicit((atomic_ulong *)context, 1, memory_order_relaxed);
+    return (place_of(left) < place_of(right)) - (place_of(left) > place_of(right));
+}
+static void test_falling_runs(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 17 };
+    weft_pool *pool = make_pool(2);
+    unsigned char *items = make_items(COUNT, 4, EQUAL);
+    atomic_ulong comparisons = 0;
+    const weft_order order = {4, compare_places, &comparisons};
+    assert_int_equal(weft_sort(pool, items, COUNT, &order), WEFT_OK);
+    for (size_t i = 0; i < COUNT; i++) assert_int_equal(place_of(items + 4 * i), COUNT - 1 - i);
+    assert_true(atomic_load(&comparisons) < 2ul * COUNT);
+    free(items);
+    end_pool(pool);
+}
+
 /* ---- orders that contradict themselves ---------------------------------------------------------------------------- */
 
 static int compare_always(const void *left, const void *right, void *context) {
@@ -125,6 +164,23 @@ static void test_contradictions(void **state) {
         for (int i = 0; i < 3; i++) free(results[i]);
     }
     for (int i = 0; i < 3; i++) end_pool(pools[i]);
+}
+
+/* The cycles of large items cross those of an order that contradicts itself. */
+static void test_large_items_stay(void **state) {
+    (void)state;
+    enum { COUNT = 5000, SIZE = 400 };
+    weft_pool *pool = make_pool(2);
+    int codes[] = {1, -1};
+    for (int k = 0; k < 3; k++) {
+        unsigned char *items = make_items(COUNT, SIZE, RANDOM);
+        weft_order order = {SIZE, compare_always, &codes[k % 2]};
+        if (k == 2) order.compare = compare_scrambled;
+        assert_int_equal(weft_sort(pool, items, COUNT, &order), WEFT_OK);
+        check_all_there(items, COUNT, SIZE);
+        free(items);
+    }
+    end_pool(pool);
 }
 
 /* ---- cancelled ---------------------------------------------------------------------------------------------------- */
@@ -212,14 +268,25 @@ static void test_shortage(void **state) {
     check_sorted(items, 200, 8);
     free(items);
     free(before);
+    const weft_order large = {400, compare_keys, NULL};
+    items = make_items(5000, 400, RANDOM), before = make_items(5000, 400, RANDOM);
+    for (unsigned fails = 1; fails <= 2; fails++) { /* the pointers, the second array of them */
+        shortage_begin(fails, false);
+        assert_int_equal(weft_sort(pool, items, 5000, &large), WEFT_ENOMEM);
+        assert_true(shortage_end());
+        assert_memory_equal(items, before, (size_t)5000 * 400);
+    }
+    free(items);
+    free(before);
     end_pool(pool);
 }
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sorts),     cmocka_unit_test(test_comparisons), cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_misuse),      cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_sorts),     cmocka_unit_test(test_comparisons),  cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_misuse),       cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_runs),      cmocka_unit_test(test_falling_runs), cmocka_unit_test(test_large_items_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

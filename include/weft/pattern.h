@@ -40,8 +40,9 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * the group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for
  * another. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with
  * WEFT_POOL_NO_HELP, if an outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if
- * the pool is also ordered, it does so after the tasks that the thread has queued before. If there is no memory for the
- * loop, one call of the body gets the whole range.
+ * the pool is also ordered, it does so after the tasks that the thread has queued before. Between weft_fork_enter and
+ * weft_fork_leave, and in a task that weft_run calls, the outside thread runs its part itself. If there is no memory for
+ * the loop, one call of the body gets the whole range.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them
@@ -121,10 +122,14 @@ typedef struct weft_reduction {
 } weft_reduction;
 
 /**
- * Reduces the range to one value. The range is cut into leaves of range.grain indices (0: enough that there are at most
- * 256 leaves); the last leaf may have fewer. The leaves' values are combined in pairs, then pairs of pairs, and so on,
- * in order. So the range alone determines which operands are combined: the result has the same bits for any number of
- * workers, also in floating point. May allocate if size is over 16.
+ * Reduces the range to one value. The range is cut into leaves of range.grain indices; the last leaf may have fewer. The
+ * leaves' values are combined in pairs, then pairs of pairs, and so on, in order. So the range and `size` alone determine
+ * which operands are combined: the result has the same bits for any number of workers, also in floating point. May
+ * allocate if size is over 16.
+ *
+ * If the grain is 0, there are at most 256 leaves, or fewer if values are larger than 4096 bytes: so many that they have
+ * 1 MiB, but not less than 16. And from 32 indices on, a leaf has more than one, up to 4. Give a grain of 1 if single
+ * indices take long.
  * @param pool as in weft_for
  * @param range the indices
  * @param how the reduction
@@ -135,6 +140,17 @@ typedef struct weft_reduction {
  * @threads Any thread, also inside tasks and bodies.
  */
 WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result);
+/** @cond */
+/* The grain that weft chooses for a reduction of `count` indices to a value of `size` bytes. */
+static inline size_t weft_reduce_grain(size_t count, size_t size) {
+    size_t most = (size_t)1048576 / size; /* leaves: see weft_reduce */
+    most = most > 256 ? 256 : most < 16 ? 16 : most;
+    size_t least = count / 16; /* indices */
+    least = least > 4 ? 4 : least < 1 ? 1 : least;
+    size_t grain = count / most + (count % most != 0);
+    return grain > least ? grain : least;
+}
+/** @endcond */
 
 /** An order of items of `size` bytes. */
 typedef struct weft_order {
@@ -149,7 +165,7 @@ typedef struct weft_order {
  * comparisons. The result is the same for any number of workers. `compare` is called on the calling thread and on
  * workers, several at once, possibly with copies of the items, and never after the return. If the order contradicts
  * itself, items may be duplicated or lost, but no other memory is touched. Allocates a little more than count * size
- * bytes if that is over 2048.
+ * bytes if that is over 2048; for items of more than 384 bytes, at most 17 bytes for each, and one item.
  * @param pool as in weft_for
  * @param items an array of `count` items; may be NULL if count is 0
  * @param count how many
@@ -355,7 +371,9 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
  *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied; keep it for the join
  *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
  *
- * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them.
+ * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them. In C++,
+ * both types must be trivially copyable, and no exception may leave the function: it ends the process if another thread has
+ * taken the call, and otherwise leaves calls unjoined. weft::invoke passes exceptions on.
  */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
@@ -449,7 +467,9 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
 #if defined(__cplusplus)
 #define WEFT_CAST(type, value) reinterpret_cast<type>(value)
 #define WEFT_NULL nullptr
-#define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#define WEFT_FORK_CHECK(type)                                                                                               \
+    static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");                                \
+    static_assert(__is_trivially_copyable(type), #type " is not trivially copyable");
 #define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
 #else
 #define WEFT_CAST(type, value) ((type)(value))

@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define LEAVES_MAX 256u /* where weft chooses the grain: as weft_reduce does */
 /* As many as weft_reduce has: a chunk at the end of the row is two for each of a rank's workers. */
 #define BLOCKS_PER_WORKER 256u
 #define VALUES_BYTES ((size_t)16 << 20) /* of all blocks, if that leaves four for each worker */
@@ -176,7 +175,7 @@ static int empty(const weft_reduction *how, void *result) {
 /* How many blocks there are is every rank's to know, so it goes by what all ranks know. */
 static void tree_plan(const weft_dist *dist, struct tree *tree) {
     size_t indices = tree->range.end - tree->range.begin, workers = dist->workers_all;
-    if (tree->range.grain == 0) tree->range.grain = indices / LEAVES_MAX + (indices % LEAVES_MAX != 0);
+    if (tree->range.grain == 0) tree->range.grain = weft_reduce_grain(indices, how->size);
     tree->leaves = indices / tree->range.grain + (indices % tree->range.grain != 0);
     tree->stride = (tree->how->size + 15) / 16 * 16;
     tree->letter = sizeof(struct head) + tree->stride;

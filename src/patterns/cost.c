@@ -13,8 +13,11 @@
  * Loops of one kind may be short at one time and long at another. If a loop unexpectedly turns out long, and another of its
  * kind did less than COST_NEAR loops before, the kind is in doubt: it counts as not known for DOUBT times as many loops as
  * lay between the two. By then, the next long one has come or not. COST_NEAR is well below the number of short loops between
- * two
- * moments at which the system takes the thread off its CPU, which looks the same. */
+ * two moments at which the system takes the thread off its CPU, which looks the same.
+ *
+ * A caller that runs a loop alone rarely reads the clock at its end. Long loops that come at regular intervals could all fall
+ * between two such readings. So a kind is watched if one of its loops may have been long, because the caller's next reading
+ * came late: each of the next COST_NEAR loops is looked at. Long ones farther apart than that are not in doubt anyway. */
 #include "patterns/cost.h"
 
 #define TRUST 64u
@@ -47,7 +50,7 @@ uint64_t cost_ticks(const struct loop_cost *cost, size_t indices) {
 /* The first loop of a new kind also tells about its body. */
 static void body_learn(const struct loop_cost *cost, bool is_long) {
     struct loop_body *body = cost->body;
-    body->since = is_long ? 0 : (uint16_t)min_u64(body->since + 1u, COST_NEAR);
+    body->since = is_long ? 0 : (uint8_t)min_u64(body->since + 1u, COST_NEAR);
     body->ticks_256 = cost->ticks_256;
 }
 
@@ -81,6 +84,8 @@ void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t
 void cost_confirm(struct weft_worker *seat, uint64_t key, uint64_t ticks, size_t count) {
     struct loop_cost *cost = cost_at(seat, key);
     if (cost->key != key) return;
-    cost->since = (uint16_t)min_u64(cost->since + COST_LOOK_EVERY, COST_NEAR);
+    bool is_watched = cost->look >= COST_LOOK_EVERY;
+    cost->look = (uint8_t)((is_watched ? cost->look : COST_LOOK_EVERY) - 1);
+    cost->since = (uint8_t)min_u64(cost->since + (is_watched ? 1u : COST_LOOK_EVERY), COST_NEAR);
     if (cost->body != NULL) cost_learn(seat, key, ticks, count, count);
 }

@@ -4,10 +4,10 @@
 
 #include "patterns/state.h"
 
-#define COST_SHORT_NS 1000u /* a shorter loop is its caller's alone */
+#define COST_SHORT_US 1u    /* a shorter loop is its caller's alone */
 #define COST_LONG_NS 50000u /* a longer loop is worth a wake: about twice a wake's delay */
 
-INLINE uint64_t cost_short_ticks(const weft_pool *pool) { return COST_SHORT_NS * pool->ticks_per_us / 1000; }
+INLINE uint64_t cost_short_ticks(const weft_pool *pool) { return COST_SHORT_US * pool->ticks_per_us; }
 INLINE uint64_t cost_long_ticks(const weft_pool *pool) { return COST_LONG_NS * pool->ticks_per_us / 1000; }
 
 /* The site if the user gives none: the body's context, and about how many indices. */
@@ -26,7 +26,7 @@ INLINE struct loop_cost *cost_at(struct weft_worker *seat, uint64_t key) {
 void cost_begin(struct weft_worker *seat, uint64_t key, uintptr_t function);
 
 /* What the seat remembers of the kind. Valid until the seat begins another loop. */
-INLINE const struct loop_cost *cost_of(struct weft_worker *seat, uint64_t key, uintptr_t function) {
+INLINE struct loop_cost *cost_of(struct weft_worker *seat, uint64_t key, uintptr_t function) {
     struct loop_cost *cost = cost_at(seat, key);
     if (UNLIKELY(cost->key != key)) cost_begin(seat, key, function);
     return cost;
@@ -41,11 +41,25 @@ INLINE bool cost_is_sure(const struct loop_cost *cost) { return cost->since >= C
 
 /* How many ticks the body takes for `indices` indices; UINT64_MAX: not known, or in doubt. */
 uint64_t cost_ticks(const struct loop_cost *cost, size_t indices);
+/* Does the time depend on the number of indices? Else it depends on the number of calls: no body handles an index in 1/256
+ * ticks. */
+INLINE bool cost_is_by_index(const struct loop_cost *cost) { return cost->ticks_256 > 1; }
 
 /* A loop of `count` indices is over; `indices` of them took `ticks`. */
 void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count);
-/* A loop was short, as expected. Called for one loop in COST_LOOK_EVERY, and for the first of a kind. */
+
+/* Whether a loop that its caller begins alone is to be looked at, so that cost_confirm or cost_learn is told how long it took.
+ * It costs a reading of the clock. Usually it is one loop of a kind in COST_LOOK_EVERY, and the first. Called once for each
+ * such loop. `look`: up to COST_LOOK_EVERY - 1, how many more loops are not looked at; beyond, how many more are. */
 #define COST_LOOK_EVERY 8u
+INLINE bool cost_looks(struct loop_cost *cost) {
+    bool looks = cost->look - 1u >= COST_LOOK_EVERY - 1;
+    cost->look -= !looks;
+    return looks;
+}
+/* A loop of the kind, not looked at, may have been long: the next COST_NEAR alone are looked at. */
+INLINE void cost_suspect(struct loop_cost *cost) { cost->look = COST_LOOK_EVERY - 1 + COST_NEAR; }
+/* A loop that was looked at was short, as expected. */
 void cost_confirm(struct weft_worker *seat, uint64_t key, uint64_t ticks, size_t count);
 
 #endif

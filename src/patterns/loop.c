@@ -88,14 +88,13 @@ struct loop {
     struct loop *around; /* of the same seat, for loops around this one; or NULL */
     uint32_t depth;      /* the number of loops around */
     uint32_t was_below;  /* only the caller's: `below` before this loop */
-    uint32_t few;        /* at most so many units: loop_is_few */
     /* written by the caller before the entry opens */
     ALIGNED(CACHE_LINE) weft_range_fn body;
     void *context;
     size_t begin, count; /* indices */
     size_t unit;         /* indices in one unit */
     uint32_t units;
-    uint32_t chunk_max;          /* units; 0: a unit's time is not known, and chunks begin with one unit */
+    uint32_t chunk_max;          /* units; 0: a unit's time is not known, or none: chunks begin with one unit */
     uintptr_t function;          /* the user's */
     uint64_t id;                 /* the group's */
     struct frame *frame;         /* the caller's */
@@ -107,8 +106,11 @@ struct loop {
     os_mutex lock;               /* of failed_at and error */
     ATOMIC(struct loop *) above; /* the loop in whose body this one was called, or NULL */
     ATOMIC(uint64_t) position;   /* fork_position of the caller when the entry opened */
-    uint64_t owes_since;         /* the caller's, ticks: since when nobody was woken because the loop seemed short; else 0 */
-    uint64_t key;                /* the loop's kind (cost.h) */
+    /* only the caller's */
+    ALIGNED(CACHE_LINE) uint64_t owes_since; /* ticks: since when nobody was woken because the loop seemed short; else 0 */
+    uint64_t key;                            /* the loop's kind (cost.h) */
+    uint64_t alone_read;                     /* ticks: when loop_alone last read the clock */
+    struct loop_cost *alone_cost;            /* and for which kind */
     ALIGNED(CACHE_LINE) struct subrange subrange[];
 };
 
@@ -399,12 +401,11 @@ static struct loop *loop_of(struct weft_worker *seat) {
     struct loop *around = patterns_of(seat)->loop;
     struct loop *loop = around == NULL ? load_rlx(&patterns_of(seat)->loops) : load_rlx(&around->next);
     if (loop != NULL) return loop;
-    uint32_t subranges = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
+    uint32_t subranges = (uint32_t)min_u64(seat->pool->workers_max + 1, PARTS_MAX); /* it may grow */
     loop = store_get(&seat->pool->store, sizeof *loop + subranges * sizeof(struct subrange));
     if (loop == NULL) return NULL;
     loop->seat = seat;
     loop->subranges = subranges;
-    loop->few = (uint32_t)min_u64(subranges, FEW_MAX);
     loop->around = around;
     loop->depth = around == NULL ? 0 : around->depth + 1;
     if (around == NULL)
@@ -507,7 +508,9 @@ static void loop_shut(struct loop *loop, uint64_t start) {
 
 /* May each unit be for another thread? A caller that begins such a loop alone may keep half of it to itself, so its kind is
  * thought short only after many short ones in a row. */
-static bool loop_is_few(const struct loop *loop) { return loop->units - 2 <= loop->few - 2; } /* 1 is not */
+static bool loop_is_few(const struct loop *loop) {
+    return loop->units > 1 && loop->units <= min_u64(load_rlx(&loop->seat->pool->workers) + 1, FEW_MAX);
+}
 
 /* Runs the loop from unit `from` on, together with helpers. */
 static void loop_together(struct loop *loop, uint32_t from) {
@@ -523,7 +526,7 @@ static void loop_together(struct loop *loop, uint32_t from) {
         is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).searchers > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
     uint32_t to = from + (uint32_t)first;
-    keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
+    keep(loop->chunk_max, is_known && cost_is_by_index(cost) ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
     store_rlx(&loop->subrange[0].range, range_make(to, loop->units));
     uint64_t start = os_ticks();
     uint64_t traced = trace_begin(loop->seat);
@@ -549,21 +552,24 @@ static void loop_together(struct loop *loop, uint32_t from) {
 
 /* Runs a loop that is over before a helper could come, if it takes as long as the last time. If the body takes longer today,
  * little is done before helpers may come: each step has eight times the units of all steps before. The last step is timed
- * only now and then. */
-static void loop_alone(struct loop *loop, bool is_first) {
+ * only if the loop is looked at; but if the next loop alone reads the clock late, it may have been long. */
+static void loop_alone(struct loop *loop, struct loop_cost *cost) {
     uint64_t short_ticks = cost_short_ticks(loop->seat->pool);
-    bool looks = ++patterns_of(loop->seat)->loops_alone % COST_LOOK_EVERY == 0 || is_first;
     uint64_t start = os_ticks();
-    uint64_t ticks = 0;
+    if (UNLIKELY(start - loop->alone_read >= short_ticks) && loop->alone_cost != NULL) cost_suspect(loop->alone_cost);
+    bool looks = cost_looks(cost);
+    uint64_t now = start;
     uint64_t from = 0;
     uint64_t to = max_u64(min_u64(loop->units / 8, ALONE_FIRST), 1);
-    while (from < loop->units && ticks < short_ticks) {
+    while (from < loop->units && now - start < short_ticks) {
         loop_call(loop, loop->seat, (uint32_t)from, (uint32_t)to);
         if (load_rlx(&loop->error) != 0) return;
-        from = to;
-        to = min_u64(from * 9, loop->units);
-        if (from < loop->units || looks) ticks = os_ticks() - start;
+        from = to, to = min_u64(from * 9, loop->units);
+        if (from < loop->units || looks) now = os_ticks();
     }
+    loop->alone_read = now;
+    loop->alone_cost = cost;
+    uint64_t ticks = now - start;
     if (ticks < short_ticks) {
         if (looks) cost_confirm(loop->seat, loop->key, ticks, loop->count);
         return;
@@ -574,12 +580,12 @@ static void loop_alone(struct loop *loop, bool is_first) {
 
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
-    const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
+    struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
     patterns_of(seat)->loop = loop;
     if (loop_is_cancelled(loop))
         store_rlx(&loop->error, WEFT_ECANCELED);
-    else if (cost_is_short(cost, loop->count) && (!loop_is_few(loop) || cost_is_sure(cost)))
-        loop_alone(loop, cost->body != NULL);
+    else if (cost_is_short(cost, loop->count) && (cost_is_sure(cost) || !loop_is_few(loop)))
+        loop_alone(loop, cost);
     else
         loop_together(loop, 0);
     patterns_of(seat)->loop = loop->around;

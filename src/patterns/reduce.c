@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-#define LEAVES_MAX 256u /* when weft chooses the grain */
 #define BLOCKS_MAX 256u
 #define BLOCKS_MIN 32u
-#define SMALL_BYTES 4096u  /* of values on the caller's stack */
-#define LEVELS_BYTES 1024u /* and on the stack of a block's body */
+#define BLOCKS_BYTES 131072u /* of values, for more blocks than BLOCKS_MIN */
+#define SMALL_BYTES 4096u    /* of values on the caller's stack */
+#define LEVELS_BYTES 1024u   /* and on the stack of a block's body */
 
 struct reduce {
     const weft_reduction *how;
@@ -113,7 +113,7 @@ static bool is_sound(weft_range range, const weft_reduction *how) {
 
 static int reduce_run(weft_pool *pool, struct reduce *reduce, void *result) {
     unsigned char small[SMALL_BYTES] ALIGNED(CACHE_LINE);
-    uint64_t blocks_max = max_u64(min_u64(sizeof small / reduce->stride, BLOCKS_MAX), BLOCKS_MIN);
+    uint64_t blocks_max = max_u64(min_u64(BLOCKS_BYTES / reduce->stride, BLOCKS_MAX), BLOCKS_MIN);
     size_t leaves = leaf_count(reduce);
     size_t blocks = leaves;
     while (blocks > blocks_max) {
@@ -142,7 +142,7 @@ int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, vo
         return WEFT_OK;
     }
     struct reduce reduce = {.how = how, .begin = range.begin, .end = range.end, .grain = range.grain};
-    if (reduce.grain == 0) reduce.grain = indices / LEAVES_MAX + (indices % LEAVES_MAX != 0);
+    if (reduce.grain == 0) reduce.grain = weft_reduce_grain(indices, how->size);
     reduce.stride = round_up(how->size, 16);
     return reduce_run(pool, &reduce, result);
 }

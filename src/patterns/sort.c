@@ -11,6 +11,12 @@
  * parity merge of I. van den Hoven's quadsort, here for inputs of any lengths). For as many steps from each end as the
  * shorter input has items, no check of the inputs' ends is needed.
  *
+ * A piece that is in order already is left as it is, one in which each item is less than the one before is reversed. If the
+ * sorted pieces follow each other in order, nothing is merged.
+ *
+ * Items of more than ITEM_BYTES are not merged themselves. Pointers to them are sorted, and then each item moves once, along
+ * the cycles of the permutation, in place.
+ *
  * Every function that moves items takes their size as an argument and is inlined where that is a constant
  * (SORT_FOR_SIZE). */
 
@@ -25,7 +31,8 @@
 #endif
 #define PIECE_ITEMS 8192u /* at most */
 #define PIECES_WANTED 8u  /* if pieces then still have PIECE_ITEMS_MIN items */
-#define SMALL_BYTES 2048u /* a second array this small needs no allocation */
+#define ITEM_BYTES 384u   /* larger items move once: they are sorted by pointers */
+#define SMALL_BYTES 2048u /* a second array this small needs no allocation, nor does an array of pointers */
 
 struct sort {
     const weft_order *order;
@@ -36,8 +43,9 @@ struct sort {
     unsigned level;  /* being merged: it makes runs of 1 << (level + 1) pieces */
     unsigned char *from;
     unsigned char *to; /* where the pieces, or the level's output, go */
-    uint8_t *done;     /* for each piece: it is sorted, and in `to` */
+    uint8_t *done;     /* for each piece: DONE once it is sorted and in `to` */
 };
+enum { DONE = 1, DONE_BOTH }; /* DONE_BOTH: and in `items` too, where it was in order before */
 
 INLINE bool is_greater(const weft_order *order, const void *left, const void *right) {
     return order->compare(left, right, order->context) > 0;
@@ -130,6 +138,28 @@ INLINE void pass_run(const weft_order *order, struct pass pass, size_t size) {
     }
 }
 
+/* Is each of the items greater than the next (`falls`), or none? */
+static bool is_run(const weft_order *order, const unsigned char *items, size_t bytes, bool falls) {
+    for (size_t at = order->size; at < bytes; at += order->size)
+        if (is_greater(order, items + at - order->size, items + at) != falls) return false;
+    return true;
+}
+
+/* If the items are one run, leaves it in sort->to; else returns 0. */
+static NOINLINE uint8_t piece_run(const struct sort *sort, size_t begin, size_t bytes) {
+    size_t size = sort->order->size;
+    unsigned char *here = sort->items + begin * size;
+    unsigned char *there = sort->other + begin * size;
+    if (is_run(sort->order, here, bytes, false)) {
+        if (sort->to != sort->items) memcpy(there, here, bytes);
+        return DONE_BOTH;
+    }
+    if (!is_run(sort->order, here, bytes, true)) return 0;
+    for (size_t at = 0; at < bytes; at += size) memcpy(there + bytes - size - at, here + at, size);
+    if (sort->to == sort->items) memcpy(here, there, bytes);
+    return DONE;
+}
+
 /* Sorts the items from begin to before end, and leaves them in sort->to. */
 INLINE void piece_sort(const struct sort *sort, size_t begin, size_t end, size_t size) {
     size_t bytes = (end - begin) * size;
@@ -171,6 +201,19 @@ static size_t piece_begin(const struct sort *sort, size_t index) {
     return sort->count / pieces * index + (size_t)min_u64(sort->count % pieces, index);
 }
 
+/* Neither input is empty, and all of one come before the other's: copies them. */
+static NOINLINE bool merge_apart(const weft_order *order, struct inputs in, struct output out) {
+    size_t size = order->size;
+    ptrdiff_t left = in.left_end - in.left;
+    ptrdiff_t right = in.right_end - in.right;
+    if (left <= 0 || right <= 0) return false;
+    bool is_first = !is_greater(order, in.left_end - size, in.right);
+    if (!is_first && !is_greater(order, in.left, in.right_end - size)) return false;
+    memcpy(is_first ? out.begin : out.end - left, in.left, (size_t)left);
+    memcpy(is_first ? out.end - right : out.begin, in.right, (size_t)right);
+    return true;
+}
+
 /* Writes the items from begin to before end of the level's output. */
 INLINE void chunk_merge(const struct sort *sort, size_t begin, size_t end, size_t size) {
     size_t step = (size_t)1 << sort->level;
@@ -190,7 +233,8 @@ INLINE void chunk_merge(const struct sort *sort, size_t begin, size_t end, size_
         in = (struct inputs){in.left + left * size, in.left + left_end * size, in.right + (first - left) * size,
                              in.right + (last - left_end) * size};
         unsigned char *out = sort->to + low * size;
-        merge(sort->order, in, (struct output){out + first * size, out + last * size}, size);
+        struct output chunk = {out + first * size, out + last * size};
+        if (!merge_apart(sort->order, in, chunk)) merge(sort->order, in, chunk, size);
     }
 }
 
@@ -209,8 +253,11 @@ static int pieces_body(size_t begin, size_t end, void *context, weft_worker *sel
     const struct sort *sort = context;
     (void)self;
     for (size_t i = begin; i < end; i++) {
-        SORT_FOR_SIZE(piece_sort, sort, piece_begin(sort, i), piece_begin(sort, i + 1));
-        sort->done[i] = 1;
+        size_t first = piece_begin(sort, i);
+        size_t last = piece_begin(sort, i + 1);
+        uint8_t done = piece_run(sort, first, (last - first) * sort->order->size);
+        if (done == 0) SORT_FOR_SIZE(piece_sort, sort, first, last);
+        sort->done[i] = done == 0 ? DONE : done;
     }
     return 0;
 }
@@ -225,13 +272,23 @@ static int chunks_body(size_t begin, size_t end, void *context, weft_worker *sel
     return 0;
 }
 
-/* A loop did not run to its end: moves back the pieces that were sorted elsewhere. */
+/* Moves the pieces that were sorted elsewhere to the items. */
 static void pieces_restore(const struct sort *sort) {
     size_t size = sort->order->size;
     for (size_t i = 0; i < (size_t)1 << sort->levels && sort->to != sort->items; i++) {
         size_t begin = piece_begin(sort, i) * size;
-        if (sort->done[i]) memcpy(sort->items + begin, sort->other + begin, piece_begin(sort, i + 1) * size - begin);
+        if (sort->done[i] == DONE) memcpy(sort->items + begin, sort->other + begin, piece_begin(sort, i + 1) * size - begin);
     }
+}
+
+/* Does each sorted piece begin where the one before has ended? */
+static bool pieces_follow(const struct sort *sort) {
+    size_t size = sort->order->size;
+    for (size_t i = 1; i < (size_t)1 << sort->levels; i++) {
+        const unsigned char *next = sort->to + piece_begin(sort, i) * size;
+        if (is_greater(sort->order, next - size, next)) return false;
+    }
+    return true;
 }
 
 static int sort_run(weft_pool *pool, struct sort *sort) {
@@ -241,6 +298,10 @@ static int sort_run(weft_pool *pool, struct sort *sort) {
     if (error != WEFT_OK) {
         pieces_restore(sort);
         return error;
+    }
+    if (pieces_follow(sort)) {
+        pieces_restore(sort);
+        return WEFT_OK;
     }
     size_t chunks = sort->count / CHUNK_ITEMS + (sort->count % CHUNK_ITEMS != 0);
     for (sort->level = 0; sort->level < sort->levels; sort->level++) {
@@ -277,6 +338,46 @@ static int sort_with_memory(weft_pool *pool, void *items, size_t count, const we
     return error;
 }
 
+/* ---- by pointers -------------------------------------------------------------------------------------------------- */
+
+static int compare_pointed(const void *left, const void *right, void *context) {
+    const weft_order *order = context;
+    return order->compare(*(void *const *)left, *(void *const *)right, order->context);
+}
+
+/* Moves the item at wanted[i] to place i, and what lay there on to the place that wants it, until the cycle is closed. A place
+ * that has its item wants itself from then on. If several places want one item, because the order contradicts itself, all but
+ * one get another. */
+static void cycle_move(unsigned char *items, unsigned char **wanted, size_t i, size_t size, unsigned char *spare) {
+    unsigned char *to = items + i * size;
+    memcpy(spare, to, size);
+    for (;;) {
+        unsigned char *from = wanted[i];
+        wanted[i] = to;
+        i = (size_t)(from - items) / size;
+        if (wanted[i] == from) break;
+        memcpy(to, from, size);
+        to = from;
+    }
+    memcpy(to, spare, size);
+}
+
+static int sort_by_pointers(weft_pool *pool, void *items, size_t count, const weft_order *order) {
+    unsigned char *small[SMALL_BYTES / sizeof(unsigned char *)];
+    size_t bytes = count * sizeof *small + order->size;
+    unsigned char **pointers = bytes <= sizeof small ? small : os_alloc(bytes);
+    if (pointers == NULL) return WEFT_ENOMEM;
+    for (size_t i = 0; i < count; i++) pointers[i] = (unsigned char *)items + i * order->size;
+    weft_order copy = *order;
+    const weft_order pointed = {sizeof *pointers, compare_pointed, &copy};
+    int error = sort_with_memory(pool, pointers, count, &pointed);
+    for (size_t i = 0; i < count && error == WEFT_OK; i++)
+        if (pointers[i] != (unsigned char *)items + i * order->size)
+            cycle_move(items, pointers, i, order->size, (unsigned char *)(pointers + count));
+    if (pointers != small) os_free(pointers);
+    return error;
+}
+
 int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *order) {
     if (pool == NULL || order == NULL || order->compare == NULL || order->size == 0) return WEFT_EINVAL;
     if ((items == NULL && count > 0) || count > PTRDIFF_MAX / 2 / order->size) return WEFT_EINVAL;
@@ -285,7 +386,7 @@ int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *orde
     if (seat == NULL) return error;
     if (count < 2) return WEFT_OK;
     guest_enter(seat);
-    error = sort_with_memory(pool, items, count, order);
+    error = (order->size > ITEM_BYTES ? sort_by_pointers : sort_with_memory)(pool, items, count, order);
     guest_leave(seat);
     return error;
 }

@@ -33,15 +33,16 @@ struct fork_batch {
 struct loop_body {
     uintptr_t function;
     uint64_t ticks_256; /* the last one, per index, in 1/256 ticks */
-    uint16_t since;     /* such loops since the last long one; at most COST_NEAR */
+    uint8_t since;      /* such loops since the last long one; at most COST_NEAR */
 };
 struct loop_cost {
     uint64_t key;
     uint64_t ticks_256;     /* the last one, per index, in 1/256 ticks; 0: not known */
     struct loop_body *body; /* set until its first loop has run; then NULL */
     uint32_t short_max;     /* the most indices that are over before a helper could come */
-    uint16_t since;         /* loops since the last long one; at most COST_NEAR */
     uint16_t doubt;         /* how many more loops count as not known */
+    uint8_t since;          /* loops since the last long one; at most COST_NEAR */
+    uint8_t look;           /* when to look at the next one alone: cost_looks */
 };
 
 /* Only the seat's own thread touches a field, unless its comment says otherwise. */
@@ -50,7 +51,6 @@ struct patterns_seat {
     ATOMIC(struct loop *) loops; /* one for each depth; never shortened. Read by helpers */
     ALIGNED(CACHE_LINE) struct fork_batch batch;
     struct loop *loop; /* the innermost loop that the seat calls, or NULL */
-    uint32_t loops_alone;
     uint64_t loop_end; /* ticks: when its last loop with an open entry ended */
     uint64_t loop_row; /* ticks: how long short loops in close succession have run without a wake */
     struct loop_cost loop_costs[LOOP_COSTS];
