@@ -141,19 +141,28 @@ static struct thread *fifo_thread(void) {
     return NULL;
 }
 
-struct thread *choose_thread(bool may_stay) {
-    struct thread *ready[THREADS_MAX];
+/* The threads that can run, and do not stand; or, if there are none, those that stand. */
+static uint32_t list_ready(struct thread **ready, bool may_stay, bool stand) {
     uint32_t n = 0;
-    struct thread *first = fifo_thread();
-    if (first != NULL) return may_stay || first != R.current ? first : NULL;
     for (uint32_t i = 0; i < R.thread_count; i++) {
         struct thread *t = &R.threads[i];
-        if (t->state == THREAD_READY && (may_stay || t != R.current)) ready[n++] = t;
+        bool is_ready = t->state == THREAD_READY && (may_stay || t != R.current);
+        if (is_ready && (t->stands_until > R.steps) == stand) ready[n++] = t;
     }
+    return n;
+}
+
+struct thread *choose_thread(bool may_stay) {
+    struct thread *ready[THREADS_MAX];
+    struct thread *first = fifo_thread();
+    if (first != NULL) return may_stay || first != R.current ? first : NULL;
+    uint32_t n = list_ready(ready, may_stay, false);
+    if (n == 0) n = list_ready(ready, may_stay, true);
     if (n == 0) return NULL;
     if (R.mode == MODE_PCT) return choose_by_priority(ready, n);
     if (R.mode == MODE_DFS) return choose_depth_first(ready, n, may_stay);
-    if (may_stay && (random_next() >> 56) >= R.switch_chance) return R.current;
+    bool stands = R.current->stands_until > R.steps;
+    if (may_stay && !stands && (random_next() >> 56) >= R.switch_chance) return R.current;
     return ready[random_below(n)];
 }
 

@@ -142,6 +142,9 @@ EXPLORE_DRIVER(self_sb_one_fence, .about = "store buffering, one fence missing",
                .threads = {sb_left_fence, sb_right}, .check = observe_two, .must_see = SB_STRONG | BIT(0));
 EXPLORE_DRIVER(self_sb_asymmetric, .about = "store buffering, light and heavy fence", .setup = zero,
                .threads = {sb_left_light, sb_right_heavy}, .check = sb_check, .must_see = SB_STRONG);
+EXPLORE_DRIVER(self_sb_light, .about = "the same where the light fence binds the compiler alone", .setup = zero,
+               .threads = {sb_left_light, sb_right_heavy}, .check = sb_check, .must_see = SB_STRONG,
+               .flags = EXPLORE_ALWAYS_LIGHT);
 EXPLORE_DRIVER(self_sb_two_light, .about = "store buffering, two light fences are none", .setup = zero,
                .threads = {sb_left_light, sb_right_light}, .check = observe_two, .must_see = SB_STRONG | BIT(0));
 EXPLORE_DRIVER(self_sb_two_light_full, .about = "store buffering, light fences without membarrier", .setup = zero,

@@ -70,6 +70,9 @@ struct thread {
     struct view *now;            /* what it knows */
     struct view *pending;        /* what it would know after an acquire fence */
     const struct view *released; /* what it knew at its last release fence; NULL: had none */
+    const struct view
+        *unfenced; /* what it knew before a heavy fence reached it since it came to its last store; NULL: none has */
+    bool hoists;   /* a mutant: no light fence keeps its next loads behind that store */
     uint8_t stale[LOCATIONS_MAX];
     enum sleep_kind sleeps;
     const void *sleeps_on;
@@ -80,6 +83,7 @@ struct thread {
     bool is_fifo, yields;  /* runs whenever it can, but for one turn after os_yield */
     int32_t priority;
     uint32_t streak;
+    uint32_t stands_until; /* does not run before this step while another can */
     os_self self;
 };
 
@@ -108,6 +112,7 @@ typedef struct run {
     uint64_t now_ns, tick_ns;
     bool asymmetric, barrier_is_lost;
     bool loses_barrier; /* light fences may become full ones in the middle */
+    bool drops_light;   /* a mutant: a light fence is gone */
     bool locked;        /* read-modify-writes are full fences, and fence_rmw_sc is none, as on x86 */
     bool stacks;        /* a thread's accesses of its own stack count, too */
     const void *code;   /* of the plain access being checked, when the compiler announced it; else NULL */
@@ -134,6 +139,8 @@ uint32_t thread_wake(enum sleep_kind kind, const void *on, uint32_t count);
 void thread_run_schedule(void);
 /* Before each visible step: other threads may run. */
 void step_point(void);
+/* The same, and the thread stands there for so many steps if others can run. */
+void step_stand(uint32_t steps);
 
 /* model.c */
 void model_init(void);

@@ -304,6 +304,7 @@ static bool weaken(explore_site *site, const char *kind) {
     if (found == NULL || (found != mutants_of(site) && found[-1] != ' ')) return false;
     if (strcmp(kind, "split") == 0) site->split = true;
     if (strcmp(kind, "drop") == 0 || strcmp(kind, "recheck") == 0) site->dropped = true;
+    if (site->dropped && site->op == EXPLORE_LIGHT) R.drops_light = true;
     if (strcmp(kind, "order") == 0) site->order = EXPLORE_RLX;
     if (strcmp(kind, "acq") == 0) site->order = EXPLORE_ACQ;
     if (strcmp(kind, "rel") == 0) site->order = EXPLORE_REL;

@@ -10,6 +10,9 @@
  * With --locked read-modify-writes are full fences and fence_rmw_sc is none: x86, where that one is compiled to nothing. A site
  * that relies on more than the read-modify-write before it, such as a store between the two, fails then.
  *
+ * A light fence is one for the compiler. Where a mutant has none, the compiler may put a load that follows before the store that
+ * precedes: the load then knows nothing of a heavy fence that has reached its thread between the two (`hoists`).
+ *
  * What cannot happen here although C11 allows it is a load that reads a store that runs later; with --buffering
  * foretell.c sees to that. */
 #include "engine.h"
@@ -18,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 64 * 1024 * 1024 };
+enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 64 * 1024 * 1024, SPLIT_STEPS = 600 };
 
 _Static_assert(SLOTS >= 2 * LOCATIONS_MAX, "the search for an address ends at a free slot");
 
@@ -174,7 +177,7 @@ static void acquire(struct thread *self, const struct view *message, enum explor
  * holds this (a failed compare and swap); the newest must then hold something else, or NULL is returned. */
 static struct write *choose_write(struct thread *self, uint32_t index, bool sc, const uint64_t *not_value) {
     struct location *l = &M.locations[index];
-    int32_t oldest = view_at(self->now, index);
+    int32_t oldest = view_at(self->hoists && self->unfenced != NULL ? self->unfenced : self->now, index);
     if (sc && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
     uint32_t n = 1;
     while (n < l->count && l->writes[l->count - 1 - n].time >= oldest) n++;
@@ -250,6 +253,7 @@ static void put(struct thread *self, uint32_t index, struct write *w, uint64_t v
 /* The part of a heavy fence that happens to another thread, wherever it stands: it orders what that thread stores and loads,
  * but nothing that only a fence written in its code could order is taken as synchronised. */
 static void fence_other(struct thread *other) {
+    if (R.drops_light && other->unfenced == NULL) other->unfenced = view_copy(other->now);
     foretell_close(other);
     view_join(other->now, other->pending, false);
     view_join(other->now, R.sc, false);
@@ -268,6 +272,11 @@ static void locked_fence(struct thread *self) {
 static void begin_step(explore_site *site) {
     site->hits++;
     step_point();
+}
+static void begin_store(explore_site *site) {
+    R.current->unfenced = NULL;
+    R.current->hoists = false;
+    begin_step(site);
 }
 
 /* `before`: of a change, what it read; else NULL. */
@@ -294,7 +303,7 @@ void *explore_load(explore_site *site, const void *address, size_t size, void *r
 }
 
 void explore_store(explore_site *site, void *address, size_t size, const void *value) {
-    begin_step(site);
+    begin_store(site);
     struct thread *self = R.current;
     uint64_t bits = 0;
     memcpy(&bits, value, size);
@@ -339,8 +348,8 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
     const struct view *inherited = l->writes[at].message;
     read_write(self, index, &l->writes[at], site->order);
     if (site->split) {
-        /* A load and a store: others may come between. The store is like any other. */
-        step_point();
+        /* A load and a store: others may come between, often for long. The store is like any other. */
+        step_stand(R.mode == MODE_DFS || choose(2) == 0 ? 0 : choose(SPLIT_STEPS));
         struct write *w = append(l);
         w->change = false;
         put(self, index, w, value, site->order);
@@ -358,7 +367,7 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
 }
 
 bool explore_cas(explore_site *site, void *address, size_t size, void *expected, const void *value) {
-    begin_step(site);
+    begin_store(site);
     struct thread *self = R.current;
     uint64_t wanted = 0, bits = 0;
     memcpy(&wanted, expected, size);
@@ -391,7 +400,7 @@ static uint64_t apply(enum explore_op op, uint64_t before, uint64_t operand) {
 }
 
 void *explore_change(explore_site *site, void *address, size_t size, const void *operand, void *before) {
-    begin_step(site);
+    begin_store(site);
     uint64_t bits = 0;
     memcpy(&bits, operand, size);
     uint32_t index = locate(address, size);
@@ -455,7 +464,11 @@ void explore_fence(explore_site *site) {
     struct thread *self = R.current;
     run_mix((uint64_t)site->line << 32 | UINT64_C(0xfe) << 24 | self->id);
     trace_step("fence", site, 0, site->dropped, 0);
-    if (site->dropped) return;
+    if (site->dropped) {
+        self->hoists = site->op == EXPLORE_LIGHT && R.asymmetric;
+        return;
+    }
+    self->hoists = false;
     enum explore_order order = site->order;
     if (site->op == EXPLORE_FENCE_RMW && is_locked()) order = EXPLORE_ACQ_REL; /* the machine keeps these in order anyway */
     if (site->op == EXPLORE_SETTLE) {

@@ -123,6 +123,13 @@ void step_point(void) {
     if (next != self) switch_to(next);
 }
 
+void step_stand(uint32_t steps) {
+    struct thread *self = R.current;
+    self->stands_until = R.steps + steps;
+    step_point();
+    self->stands_until = 0;
+}
+
 void thread_sleep(enum sleep_kind kind, const void *on, uint64_t deadline_ns) {
     struct thread *self = R.current;
     self->state = THREAD_ASLEEP;
@@ -170,14 +177,15 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     memset(t->now->clock, 0, sizeof t->now->clock);
     memset(t->pending->clock, 0, sizeof t->pending->clock);
     t->now->n = t->pending->n = 0;
-    t->released = NULL;
+    t->released = t->unfenced = NULL;
+    t->hoists = false;
     memset(t->stale, 0, sizeof t->stale);
     memset(&t->self, 0, sizeof t->self);
     t->self.heap = os_no_heap;
     t->entry = entry;
     t->argument = argument;
     t->paused = t->timed_out = t->is_fifo = t->yields = t->no_maps = t->no_room = false;
-    t->streak = 0;
+    t->streak = t->stands_until = 0;
     t->deadline_ns = 0;
     t->priority = (int32_t)choose(R.mode == MODE_DFS ? 1 : 1000) + 1;
     if (R.current != NULL) view_join(t->now, model_release(R.current), true);

@@ -4,8 +4,8 @@
  *   J16 chunk_switch: store current, x2  release  J17 a chunk, or one before it in the chain, is read before it is made
  *   J49 chunk_next: store next          release  J50 a batch goes on in a chunk that is not yet made
  *   J18 region_begin: fence             sc       K3, T17, J20, R21  a thread that falls asleep has not asked, and is not seen
- *   J19 chunk_switch: light fence       light    J20 a request in the chunk left is forgotten, a sleeper not seen. survives drop:
- *                                                a barrier to the compiler alone; where J20 is a full fence every fork looks
+ *   J19 chunk_switch: light fence       light    J20 a request in the chunk left is forgotten, a sleeper not seen; only for the
+ *                                                compiler: where J20 is a full fence, every fork looks
  */
 #include "patterns/chunk.h"
 

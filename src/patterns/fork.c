@@ -49,15 +49,16 @@
  *   J4  batch_open: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  batch_open: heavy fence         heavy    J8  each side misses the other's store (fn, state): the call runs twice
  *   J51 batch_open: settles             heavy    J8  as J5, for calls forked before the barrier was lost
- *   J7  slot_take: load fn              acquire  J44 neither argument nor group of a call forked anew after J5 is visible yet
+ *   J7  slot_take: load fn              acquire  J44 a call forked anew after J5 runs twice, for J6 misses its thread's last store
+ *                                                of the state; nor is its group visible yet
  *   J50 slot_after: load next           acquire  J49 see J49
  *   J48 batch_open: CAS WANTED          relaxed  J10 split: the call is open although its thread has joined it
  *   J47 batch_take: CAS OPEN to WANTED  acquire  J5  a thief reads a call that was joined before J5; split: two thieves run the call
  *   J6  slot_take: CAS WANTED             relaxed  J10 split: both sides run the call
  *   J45 slot_take: looks again          -        J44, J48 a wait takes a stranger's call
  *   J46 hunt_is_on: looks again         -        J14 a join takes a stranger's call, or helps with a stranger's loop
- *   J8  weft_fork_slot_pop: light fence  light   J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
- *   J43 weft_fork_slot_push: light fence  light  J20 see J20. survives drop: as J19
+ *   J8  weft_fork_slot_pop: light fence  light   J5  see J5 (in weft.h, as the next two); where J5 is a full fence, J13 stands in
+ *   J43 weft_fork_slot_push: light fence  light  J20 see J20; as J19
  *   J44 weft_fork_slot_push: store fn   release  J7  see J7
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
