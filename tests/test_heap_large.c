@@ -1,5 +1,5 @@
 /* Blocks of several slots, and of mappings: which memory they have, what is kept of it when they are freed, and what small blocks
- * left for them. */
+ * left for them or for the system. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pages/depot.h"
 #include "weft.h"
@@ -545,6 +546,40 @@ static void test_frames_of_threads(void **state) {
     assert_int_equal(counts_now().live_bytes, live);
 }
 
+/* Pages between blocks that stay go back at a trim, and come again with blocks that overlap no other. */
+static void trim_between(size_t size, size_t stays_each) {
+    enum { MOST = 40000 };
+    static unsigned char *blocks[MOST];
+    const size_t count = ((size_t)16 << 20) / size;
+    REQUIRE(count <= MOST);
+    weft_trim();
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < count; i++) {
+            if (round == 0 || i % stays_each != 0) blocks[i] = weft_alloc(size);
+            REQUIRE(blocks[i] != NULL);
+            memset(blocks[i], (int)(i % 251), size);
+        }
+        size_t free_bytes = 0;
+        for (size_t i = 0; i < count; i++)
+            if (i % stays_each != 0) weft_free(blocks[i]), free_bytes += size;
+        size_t given = weft_trim();
+        if (sysconf(_SC_PAGESIZE) == 4096 && !is_emulated()) {
+            if (given < free_bytes / 4 * 3) fprintf(stderr, "of %zu bytes in blocks of %zu, %zu\n", free_bytes, size, given);
+            assert_true(given >= free_bytes / 4 * 3);
+        }
+        assert_true(weft_trim() < free_bytes / 16); /* nothing is given back twice */
+        for (size_t i = 0; i < count; i += stays_each)
+            for (size_t k = 0; k < size; k++) REQUIRE(blocks[i][k] == i % 251);
+    }
+    for (size_t i = 0; i < count; i += stays_each) weft_free(blocks[i]);
+}
+static void test_trim_between(void **state) {
+    (void)state;
+    trim_between(448, 120);
+    trim_between(1536, 40);
+    trim_between(12288, 5);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -566,6 +601,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_of_threads),
         cmocka_unit_test(test_realloc_alternates),
         cmocka_unit_test(test_realloc_gives_back),
+        cmocka_unit_test(test_trim_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
