@@ -175,7 +175,7 @@ static int empty(const weft_reduction *how, void *result) {
 /* How many blocks there are is every rank's to know, so it goes by what all ranks know. */
 static void tree_plan(const weft_dist *dist, struct tree *tree) {
     size_t indices = tree->range.end - tree->range.begin, workers = dist->workers_all;
-    if (tree->range.grain == 0) tree->range.grain = weft_reduce_grain(indices, how->size);
+    if (tree->range.grain == 0) tree->range.grain = weft_reduce_grain(indices, tree->how->size);
     tree->leaves = indices / tree->range.grain + (indices % tree->range.grain != 0);
     tree->stride = (tree->how->size + 15) / 16 * 16;
     tree->letter = sizeof(struct head) + tree->stride;
