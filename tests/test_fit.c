@@ -31,12 +31,12 @@ unsigned __wrap_os_cpu_count_now(unsigned allowed) {
     return own != 0 ? own : __real_os_cpu_count_now(allowed);
 }
 /* Looks that began after the last change and have ended, since one ended that began before; and how many there are now. */
-static atomic_uint changes, whole_looks, looks_now, looks;
+static atomic_uint changes, whole_looks, looks_now, all_looks;
 void __real_fit_look_slow(weft_pool *pool);
 void __wrap_fit_look_slow(weft_pool *pool);
 void __wrap_fit_look_slow(weft_pool *pool) {
     atomic_fetch_add(&looks_now, 1);
-    atomic_fetch_add(&looks, 1);
+    atomic_fetch_add(&all_looks, 1);
     unsigned at = atomic_load(&changes);
     has_counted = false;
     __real_fit_look_slow(pool);
@@ -389,10 +389,10 @@ static void test_tiny_tasks(void **state) {
     weft_pool *pool = pool_of(2, 2);
     pool->fit_ticks = 0; /* a look is always due */
     store_rlx(&pool->fit_due, 0);
-    atomic_store(&looks, 0);
+    atomic_store(&all_looks, 0);
     assert_int_equal(weft_submit(pool, &group, next_link, &left, sizeof left), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
-    assert_true(atomic_load(&looks) > LINKS / 16);
+    assert_true(atomic_load(&all_looks) > LINKS / 16);
     end_pool(pool);
 }
 

@@ -47,7 +47,7 @@ WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 
 /**
  * Resizes a block, in place or by moving it, and keeps its contents up to the smaller of both sizes. The alignment is that
- * of weft_alloc. A block keeps less than twice the size in memory, or less than four times up to 32 KiB; it stays where it is
+ * of weft_alloc. A block keeps about twice the size in memory at most, or four times up to 32 KiB; it stays where it is
  * if the size goes back and forth within these bounds.
  * @param p the block; NULL: this is weft_alloc(size)
  * @param size bytes; 0 leaves a block of the smallest size

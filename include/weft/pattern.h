@@ -127,9 +127,8 @@ typedef struct weft_reduction {
  * which operands are combined: the result has the same bits for any number of workers, also in floating point. May
  * allocate if size is over 16.
  *
- * If the grain is 0, there are at most 256 leaves, or fewer if values are larger than 4096 bytes: so many that they have
- * 1 MiB, but not less than 16. And from 32 indices on, a leaf has more than one, up to 4. Give a grain of 1 if single
- * indices take long.
+ * If the grain is 0, there are at most 256 leaves; if values are larger than 4096 bytes, as many as fit in 1 MiB, but at
+ * least 16. From 32 indices on, a leaf has more than one index, up to 4. Give a grain of 1 if single indices take long.
  * @param pool as in weft_for
  * @param range the indices
  * @param how the reduction
@@ -143,7 +142,8 @@ WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction
 /** @cond */
 /* The grain that weft chooses for a reduction of `count` indices to a value of `size` bytes. */
 static inline size_t weft_reduce_grain(size_t count, size_t size) {
-    size_t most = (size_t)1048576 / size; /* leaves: see weft_reduce */
+    size_t most = 1048576; /* bytes of all leaves: see weft_reduce */
+    most /= size;
     most = most > 256 ? 256 : most < 16 ? 16 : most;
     size_t least = count / 16; /* indices */
     least = least > 4 ? 4 : least < 1 ? 1 : least;

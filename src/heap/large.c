@@ -10,8 +10,8 @@
  * Sizes that alternate cost nothing while they stay near each other. A run keeps its slots while more than half is wanted;
  * then it frees those behind what is wanted, where it finds them again when it grows. A mapping gives back what it no longer
  * needs when it shrinks. If it grew again after that, it sees the pattern: from then on it keeps its pages while more than half
- * is wanted. A block stays of its sort until it needs no more than half of the most that the smaller sort has: so a
- * mapping becomes a run, and a run a slab's block, by a copy of at most half of that.
+ * is wanted. A mapping becomes a run, and a run a slab's block, by a copy, when it needs no more than half of the largest run,
+ * or of a slab's largest block.
  *
  * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or, if that is more, a quarter of
  * the bytes in live blocks with a mapping. In secure mode none is kept, and guards stand before the block and behind it.

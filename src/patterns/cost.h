@@ -49,8 +49,10 @@ INLINE bool cost_is_by_index(const struct loop_cost *cost) { return cost->ticks_
 void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count);
 
 /* Whether a loop that its caller begins alone is to be looked at, so that cost_confirm or cost_learn is told how long it took.
- * It costs a reading of the clock. Usually it is one loop of a kind in COST_LOOK_EVERY, and the first. Called once for each
- * such loop. `look`: up to COST_LOOK_EVERY - 1, how many more loops are not looked at; beyond, how many more are. */
+ * It costs a reading of the clock. Where such loops follow each other closely, it is the first and then one of a kind in
+ * COST_LOOK_EVERY; where the caller does other things in between, for as long as a short loop may take, it is each. Called
+ * once for each such loop. `look` below COST_LOOK_EVERY: so many more loops are not looked at; from there on: so many, less
+ * COST_LOOK_EVERY - 1, are. */
 #define COST_LOOK_EVERY 8u
 INLINE bool cost_looks(struct loop_cost *cost) {
     bool looks = cost->look - 1u >= COST_LOOK_EVERY - 1;

@@ -106,7 +106,7 @@ bool look_at(const std::string &file, Pool &pool) {
             pool.problem = errno == EFBIG ? "larger than what a pool writes" : strerror(errno);
             return errno != ENOENT;
         }
-        if (i > 0 && text == before) break;
+        if (i > 0 && text == before && !text.empty()) break; // an empty one is about to be written
         before = text;
         pool.now = json::parse(text, nullptr, false);
         if (is_whole(pool.now)) {
