@@ -556,11 +556,14 @@ void spec_loop(const struct frame *frame, const struct op *op, const uint32_t *r
 uint64_t reduce_combine(uint64_t left, uint64_t right) { return (left * 31 + 7) ^ (right * 17 + left / 3); }
 uint64_t reduce_leaf(uint64_t begin, uint64_t end) { return begin * 1000003 + end; }
 
-/* weft_reduce: "The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last may have
- * fewer; they are combined in pairs, pairs of pairs, and so on, in order." */
+/* weft_reduce: "The range is cut into leaves of range.grain indices; the last leaf may have fewer. The leaves' values are combined
+ * in pairs, then pairs of pairs, and so on, in order. If the grain is 0, there are at most 256 leaves. From 32 indices on, a leaf
+ * has more than one index, up to 4." */
 bool spec_reduced(const struct op *op, uint64_t result) {
     uint64_t value[512] = {0};
-    uint32_t grain = op->grain != 0 ? op->grain : (op->count + 255u) / 256;
+    uint32_t least = op->count >= 64 ? 4 : op->count >= 48 ? 3 : op->count >= 32 ? 2 : 1;
+    uint32_t chosen = (op->count + 255u) / 256 > least ? (op->count + 255u) / 256 : least;
+    uint32_t grain = op->grain != 0 ? op->grain : chosen;
     uint32_t count = (op->count + grain - 1) / grain;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t end = (i + 1) * grain;
