@@ -156,7 +156,7 @@ static void test_config_refused(void **state) {
     REFUSE(spin_ns, -2);
     REFUSE(spin_ns, INT64_MIN);
     REFUSE(spin_ns, INT64_MAX);
-    REFUSE(flags, 64);
+    REFUSE(flags, WEFT_POOL_LEASE << 1);
     REFUSE(flags, UINT32_MAX);
     REFUSE(expect_percent, 101);
     REFUSE(expect_percent, -2);
