@@ -110,6 +110,36 @@ static void test_no_files(void **state) {
     lease_end();
 }
 
+/* Of the lease's file, but for the test's own. */
+static bool is_left_open(void) {
+    struct stat file, found;
+    bool is_left = false;
+    REQUIRE(fstat(shared.fd, &file) == 0);
+    for (int fd = 0; fd < 256; fd++)
+        is_left |= fd != shared.fd && fstat(fd, &found) == 0 && found.st_dev == file.st_dev && found.st_ino == file.st_ino;
+    return is_left;
+}
+
+/* Where the library is when another thread forks: a step before this reaches 0. */
+static atomic_int fork_in;
+static atomic_int forked; /* the child: it ends with 0 if it does not keep the file */
+static void fork_now(void) {
+    if (atomic_fetch_sub(&fork_in, 1) != 1) return;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(is_left_open() ? 1 : 0);
+    atomic_store(&forked, child);
+}
+
+/* As the library opens its file. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    long result = __real_syscall(number, a, b, c, d, e, f);
+    if (number == SYS_openat && result >= 0) fork_now();
+    return result;
+}
+
 /* fcntl as the library calls it: refused from the beginning, or later. */
 static atomic_int lock_error;
 int __real_fcntl(int fd, int command, ...);
@@ -120,6 +150,7 @@ int __wrap_fcntl(int fd, int command, ...) {
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
     bool is_lock = command == F_OFD_SETLK || command == F_OFD_GETLK;
+    if (is_lock && fd != shared.fd) fork_now();
     if (!is_lock || atomic_load(&lock_error) == 0 || fd == shared.fd) return __real_fcntl(fd, command, argument);
     errno = atomic_load(&lock_error);
     return -1;
@@ -175,6 +206,26 @@ static void test_sandbox(void **state) {
     bool has_filters = !WIFEXITED(status) || WEXITSTATUS(status) != 77;
     if (!has_filters) printf("skipped, test_sandbox: no filters\n");
     if (has_filters) assert_int_equal(status, 0);
+    lease_end();
+}
+
+/* A child that is forked while the lease is being opened, or used, keeps nothing: neither the file nor, with it, what is locked. */
+static void test_fork_meanwhile(void **state) {
+    (void)state;
+    lease_begin(1);
+    for (int step = 1; step <= 8; step++) { /* opened, probed twice, and then locked and dropped */
+        gate one;
+        weft_group group = WEFT_GROUP_INIT;
+        atomic_store(&forked, 0);
+        atomic_store(&fork_in, step);
+        weft_pool *pool = leasing_pool(1);
+        gates_fill(&one, 1, 1, pool, &group);
+        gates_open(&one, 1, pool, &group);
+        end_pool(pool);
+        atomic_store(&fork_in, 0);
+        if (step <= 3) assert_int_not_equal(atomic_load(&forked), 0);
+        if (atomic_load(&forked) != 0 && program_end(atomic_load(&forked)) != 0) fail_msg("a child has it, step %d", step);
+    }
     lease_end();
 }
 
@@ -325,9 +376,16 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     unsetenv("MAKEFLAGS");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),    cmocka_unit_test(test_users_file), cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_no_locks), cmocka_unit_test(test_sandbox),    cmocka_unit_test(test_descriptors_are_gone),
-        cmocka_unit_test(test_closes),   cmocka_unit_test(test_who_shares), cmocka_unit_test(test_both),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_users_file),
+        cmocka_unit_test(test_no_files),
+        cmocka_unit_test(test_no_locks),
+        cmocka_unit_test(test_sandbox),
+        cmocka_unit_test(test_fork_meanwhile),
+        cmocka_unit_test(test_descriptors_are_gone),
+        cmocka_unit_test(test_closes),
+        cmocka_unit_test(test_who_shares),
+        cmocka_unit_test(test_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
  * The locks are open-file-description locks (F_OFD_SETLK). They belong to what open() made: two copies of the library in one process,
  * each with its own, exclude each other, and closing another descriptor of the same file does not end them, as it would end POSIX
  * locks. The kernel ends them with the last descriptor, thus with the process, whatever ends it. A forked child has a copy of the
- * descriptor, and closes it before it does anything else (os_lock_file_close); a child that was made otherwise (_Fork, clone) keeps the
- * locks until it ends or calls exec.
+ * descriptor, and closes it before it does anything else (os_lock_file_forked), also one that was forked while this file was being
+ * opened: then it may have to look for the descriptor. A child that was made otherwise (_Fork, clone) keeps the locks until it ends
+ * or calls exec.
  *
  * Which file. All programs of a user have to find the same one. $XDG_RUNTIME_DIR is not set below cron, su and many batch systems, and
  * some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that cannot be opened, the same name in
@@ -35,6 +36,9 @@
 #define DEAF_MS 10u  /* without a watch */
 #define SOON 3u      /* looks after what was heard, after 1, 4, 16 ms */
 #define NS_OF_MS UINT64_C(1000000)
+#define OPENING (-2) /* the file's descriptor, while its number is not known */
+#define FLAGS (O_RDWR | O_NOFOLLOW | O_NONBLOCK)
+#define OPENED_MAX 65536 /* the greatest number that a forked child looks at */
 
 /* ---- locks -------------------------------------------------------------------------------------------------------- */
 
@@ -104,9 +108,9 @@ static int examine(os_lock_file *file) {
 }
 
 static int open_path(const char *path, os_lock_file *file) {
-    int how = O_RDWR | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
-    *file =
-        (os_lock_file){.file = {.fd = os_beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, how, 0600))}, .watch = -1};
+    int how = O_CREAT | O_NOCTTY | O_CLOEXEC | FLAGS;
+    *file = (os_lock_file){.file = {.fd = OPENING}, .watch = -1};
+    file->file.fd = os_beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, how, 0600));
     if (file->file.fd < 0) return errno;
     int error = examine(file);
     if (error != 0) os_close(file->file.fd);
@@ -213,4 +217,24 @@ void os_lock_file_close(os_lock_file *file) {
     if (watch_is_own(file)) os_close(file->watch);
     file->watch = -1;
     os_pipe_close(&file->file);
+}
+
+/* Opened as this file opens them, by this library or perhaps by another copy, which closes its own, too. */
+static bool is_lock_file(int fd) {
+    struct stat found;
+    if ((fcntl(fd, F_GETFL) & (FLAGS | O_ACCMODE)) != FLAGS || fcntl(fd, F_GETFD) != FD_CLOEXEC) return false;
+    return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid();
+}
+
+static void close_lock_file(int fd) {
+    if (is_lock_file(fd)) os_close(fd);
+}
+
+void os_lock_file_forked(os_lock_file *file) {
+    KEEP_ERRNO;
+    if (file->file.fd == OPENING)
+        for (int fd = STDERR_FILENO + 1; fd < OPENED_MAX; fd++) close_lock_file(fd);
+    if (file->file.fd <= STDERR_FILENO) return;
+    if (!os_pipe_is_open(&file->file)) close_lock_file(file->file.fd); /* not examined yet */
+    os_lock_file_close(file);
 }

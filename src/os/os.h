@@ -159,6 +159,8 @@ uint64_t os_lock_file_look_ns(os_lock_file *file);
 bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
 /* Drops all its locks, unless a process that was forked has it open. */
 void os_lock_file_close(os_lock_file *file);
+/* In a forked child, for its parent's file in any state, also while a thread opened it, or zeros: closes it. The parent keeps its locks. */
+void os_lock_file_forked(os_lock_file *file);
 
 /* Ends the process with a line on standard error, where going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));

@@ -442,7 +442,8 @@ void tokens_ring(const weft_pool *pool) {
 }
 
 void tokens_forked(void) {
-    if (load_rlx(&T.is_open)) server_close();
+    if (load_rlx(&T.is_open) && !T.is_lease) os_pipe_close(&T.server);
+    lease_forked(&T.lease); /* also one that was being opened: its owner, another thread, is not in the child */
     for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) os_pipe_close(&pool->tokens.bell);
     memset(&T, 0, sizeof T);
     T.server.fd = -1;
