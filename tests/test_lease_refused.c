@@ -289,6 +289,45 @@ static void test_closes(void **state) {
     lease_end();
 }
 
+/* Files that the library opens to read: refused, and how often. */
+static atomic_bool has_no_descriptor;
+static atomic_uint refusals;
+int __real_os_open(const char *path);
+int __wrap_os_open(const char *path);
+int __wrap_os_open(const char *path) {
+    if (!atomic_load(&has_no_descriptor)) return __real_os_open(path);
+    atomic_fetch_add(&refusals, 1);
+    return -1;
+}
+
+static unsigned open_files(void) {
+    unsigned count = 0;
+    for (int fd = 0; fd < 256; fd++) count += __real_fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* A watch of which it cannot be told for a while whose it is, is kept, used again and closed at the end. */
+static void test_keeps_watch(void **state) {
+    (void)state;
+    gate gates[2];
+    weft_group group = WEFT_GROUP_INIT;
+    lease_begin(1);
+    unsigned before = open_files();
+    weft_pool *pool = leasing_pool(2);
+    gates_fill(gates, 2, 1, pool, &group);
+    while (!is_locked(WAITS)) nap();
+    atomic_store(&has_no_descriptor, true);
+    while (atomic_load(&refusals) == 0) {
+        assert_int_equal(futimens(shared.fd, NULL), 0); /* what it hears */
+        nap();
+    }
+    atomic_store(&has_no_descriptor, false);
+    gates_open(gates, 2, pool, &group);
+    end_pool(pool);
+    assert_int_equal(open_files(), before);
+    lease_end();
+}
+
 /* ---- who shares --------------------------------------------------------------------------------------------------- */
 
 static void expect_shares(const weft_config *config, bool wish) {
@@ -384,6 +423,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_fork_meanwhile),
         cmocka_unit_test(test_descriptors_are_gone),
         cmocka_unit_test(test_closes),
+        cmocka_unit_test(test_keeps_watch),
         cmocka_unit_test(test_who_shares),
         cmocka_unit_test(test_both),
     };

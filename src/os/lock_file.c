@@ -17,7 +17,8 @@
  * 128 by default, one looks every 10 ms. It is opened only by a process that waits.
  *
  * The program may close the descriptors of this file, and another file may get the number: see jobserver.c. All inotify descriptors
- * share one inode; /proc/self/fdinfo has the inode that one watches, which is looked at before each read. */
+ * share one inode; /proc/self/fdinfo has the inode that one watches, which is looked at before each read and close. If it cannot be
+ * looked at, because too many files are open, the watch is kept and left alone, and one looks every 10 ms meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -142,21 +143,24 @@ static void fd_path(char path[PATH_BYTES], const char *directory, int fd) {
     text_end(&text);
 }
 
-/* The number is still that of this library's watch: "inotify wd:1 ino:3f sdev:..." */
-static bool watch_is_own(const os_lock_file *file) {
+enum owner { OTHERS, OWN, UNKNOWN };
+
+/* Whose the number of this library's watch is now: "inotify wd:1 ino:3f sdev:...". Unknown: the process has too many files open. */
+static enum owner watch_owner(const os_lock_file *file) {
     char path[PATH_BYTES], info[512], wanted[PATH_BYTES];
     struct text text = {.to = wanted, .size = sizeof wanted, .fd = TEXT_TO_MEMORY};
-    if (file->watch < 0) return false;
+    if (file->watch < 0) return OTHERS;
     fd_path(path, "fdinfo", file->watch);
     int fd = os_open(path);
-    if (fd < 0) return false;
+    if (fd < 0) return fcntl(file->watch, F_GETFD) < 0 ? OTHERS : UNKNOWN;
     size_t length = os_read(fd, info, sizeof info);
     os_close(fd);
     text_put_hex(&text, file->file.inode);
     text_put(&text, " sdev:");
     text_end(&text);
     memcpy(wanted, "o:", 2); /* in place of 0x */
-    return memmem(info, length, wanted, strlen(wanted)) != NULL && memmem(info, length, "inotify wd:", 11) != NULL;
+    bool is_own = memmem(info, length, wanted, strlen(wanted)) != NULL && memmem(info, length, "inotify wd:", 11) != NULL;
+    return is_own ? OWN : OTHERS;
 }
 
 static void listen_to(os_lock_file *file) {
@@ -164,8 +168,8 @@ static void listen_to(os_lock_file *file) {
     if (file->watch >= 0 || file->is_deaf) return;
     file->watch = os_beyond_standard(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     fd_path(path, "fd", file->file.fd);
-    if (file->watch >= 0 && inotify_add_watch(file->watch, path, IN_ATTRIB | IN_CLOSE_WRITE) >= 0 && watch_is_own(file))
-        return;
+    bool listens = file->watch >= 0 && inotify_add_watch(file->watch, path, IN_ATTRIB | IN_CLOSE_WRITE) >= 0;
+    if (listens && watch_owner(file) == OWN) return;
     if (file->watch >= 0) os_close(file->watch);
     file->watch = -1;
     file->is_deaf = true;
@@ -183,11 +187,10 @@ bool os_lock_file_heard(os_lock_file *file) {
     if (file->has_failed) return false;
     listen_to(file);
     if (file->watch < 0 || !is_readable(file->watch)) return false;
-    if (!watch_is_own(file)) {
-        file->watch = -1;
-        file->is_deaf = true;
-        return true;
-    }
+    enum owner owner = watch_owner(file);
+    file->is_deaf = owner != OWN;
+    if (owner == OTHERS) file->watch = -1;
+    if (owner != OWN) return owner == OTHERS;
     while (syscall(SYS_read, file->watch, events, sizeof events) > 0) has_heard = true;
     if (has_heard) file->soon = SOON;
     return has_heard;
@@ -206,7 +209,8 @@ uint64_t os_lock_file_look_ns(os_lock_file *file) {
 
 bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
     KEEP_ERRNO;
-    struct pollfd files[] = {{bell->fd, POLLIN, 0}, {file->watch, POLLIN, 0}}; /* a negative one is left out */
+    struct pollfd files[] = {{bell->fd, POLLIN, 0},
+                             {file->is_deaf ? -1 : file->watch, POLLIN, 0}}; /* a negative one is left out */
     uint64_t now = deadline_ns == 0 ? 0 : os_now_ns();
     uint64_t ms = deadline_ns == 0 ? LOOK_MS : deadline_ns > now ? (deadline_ns - now) / NS_OF_MS + 1 : 0;
     if (!os_pipe_is_open(&file->file) || !os_pipe_is_open(bell)) return false;
@@ -214,9 +218,9 @@ bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks,
 }
 
 void os_lock_file_close(os_lock_file *file) {
-    if (watch_is_own(file)) os_close(file->watch);
+    os_pipe_close(&file->file); /* first: so there is a descriptor to look at the watch with */
+    if (watch_owner(file) == OWN) os_close(file->watch);
     file->watch = -1;
-    os_pipe_close(&file->file);
 }
 
 /* Opened as this file opens them, by this library or perhaps by another copy, which closes its own, too. */

@@ -128,7 +128,7 @@ bool os_pipe_is_open(const os_pipe *pipe);
 typedef struct os_lock_file {
     os_pipe file; /* or rather a regular file */
     int watch;    /* an inotify descriptor; negative: none */
-    bool is_deaf; /* the system has no watch for this file: who waits looks every few milliseconds */
+    bool is_deaf; /* the watch cannot be used now, or the system has none: who waits looks every few milliseconds */
     bool has_failed;
     uint32_t soon; /* how often a thread looks again shortly after it heard something */
 } os_lock_file;
