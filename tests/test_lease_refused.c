@@ -131,10 +131,18 @@ static void fork_now(void) {
     atomic_store(&forked, child);
 }
 
-/* As the library opens its file. */
+/* As the library opens its file. Without a path: refused in /dev/shm, and then in /tmp. */
+static atomic_int shm_error;
+static atomic_uint opened_elsewhere;
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    bool is_open = number == SYS_openat && strstr((const char *)b, "/weft-lease-") != NULL;
+    bool is_shm = is_open && strncmp((const char *)b, "/dev/shm/", 9) == 0;
+    int error = atomic_load(&shm_error);
+    if (is_open && !is_shm) atomic_fetch_add(&opened_elsewhere, 1);
+    if (is_open && error != 0) errno = is_shm ? error : ENOSPC;
+    if (is_open && error != 0) return -1;
     long result = __real_syscall(number, a, b, c, d, e, f);
     if (number == SYS_openat && result >= 0) fork_now();
     return result;
@@ -206,6 +214,40 @@ static void test_sandbox(void **state) {
     bool has_filters = !WIFEXITED(status) || WEXITSTATUS(status) != 77;
     if (!has_filters) printf("skipped, test_sandbox: no filters\n");
     if (has_filters) assert_int_equal(status, 0);
+    lease_end();
+}
+
+/* Only where /dev/shm takes no files it is /tmp: programs must not be split by what is in the way of one. */
+static void test_no_split(void **state) {
+    (void)state;
+    static const struct {
+        int error;
+        const char *name;
+        bool goes_on;
+    } kinds[] = {{ENOENT, "ENOENT", true},  {ENOTDIR, "ENOTDIR", true}, {EROFS, "EROFS", true},  {EACCES, "EACCES", false},
+                 {EMFILE, "EMFILE", false}, {ENOSPC, "ENOSPC", false},  {ELOOP, "ELOOP", false}, {EPERM, "EPERM", false}};
+    unsetenv("WEFT_LEASE");
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        atomic_store(&opened_elsewhere, 0);
+        atomic_store(&shm_error, kinds[i].error);
+        expect_refused(NULL, kinds[i].error, kinds[i].name);
+        atomic_store(&shm_error, 0);
+        if ((atomic_load(&opened_elsewhere) != 0) != kinds[i].goes_on) fail_msg("%s", kinds[i].name);
+    }
+}
+
+/* Whatever the umask is, the user's next program can open the file. */
+static void test_umask(void **state) {
+    (void)state;
+    struct stat found;
+    lease_begin(1);
+    assert_int_equal(unlink(shared.path), 0);
+    mode_t before = umask(0777);
+    end_pool(leasing_pool(1));
+    umask(before);
+    assert_int_equal(stat(shared.path, &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0600);
+    end_pool(leasing_pool(1));
     lease_end();
 }
 
@@ -424,6 +466,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_descriptors_are_gone),
         cmocka_unit_test(test_closes),
         cmocka_unit_test(test_keeps_watch),
+        cmocka_unit_test(test_no_split),
+        cmocka_unit_test(test_umask),
         cmocka_unit_test(test_who_shares),
         cmocka_unit_test(test_both),
     };

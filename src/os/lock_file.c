@@ -8,8 +8,8 @@
  * or calls exec.
  *
  * Which file. All programs of a user have to find the same one. $XDG_RUNTIME_DIR is not set below cron, su and many batch systems, and
- * some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that cannot be opened, the same name in
- * /tmp. Anybody may make a file there: one that is another user's, a link, or no regular file is refused. The file stays empty.
+ * some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that directory is not there or takes no
+ * files, the same name in /tmp; not for another reason, which may be one only for this program. Anybody may make a file there: one that is another user's, a link, or no regular file is refused. The file stays empty.
  *
  * Hearing. The kernel tells nobody that a lock has ended. So who gives something back sets the file's times, which inotify reports
  * (IN_ATTRIB; a write would need space and could raise SIGXFSZ). A process that ends closes the file (IN_CLOSE_WRITE). The kernel
@@ -101,6 +101,7 @@ static int examine(os_lock_file *file) {
     if (fstat(file->file.fd, &found) != 0) return errno;
     if (!S_ISREG(found.st_mode)) return EINVAL;
     if (found.st_uid != geteuid()) return EPERM;
+    if ((found.st_mode & 0600) != 0600 && fchmod(file->file.fd, 0600) != 0) return errno; /* new, by an odd umask */
     file->file.device = found.st_dev;
     file->file.inode = found.st_ino;
     if (!lock_apply(file, F_OFD_SETLK, &probe)) return errno;
@@ -131,8 +132,8 @@ int os_lock_file_open(const char *path, os_lock_file *file) {
     KEEP_ERRNO;
     if (path != NULL) return open_path(path, file);
     int error = open_in("/dev/shm", file);
-    if (error == 0 || error == EMFILE || error == ENFILE) return error;
-    return open_in("/tmp", file) == 0 ? 0 : error;
+    bool takes_files = error != ENOENT && error != ENOTDIR && error != EROFS;
+    return takes_files || open_in("/tmp", file) != 0 ? error : 0;
 }
 
 /* ---- hearing ------------------------------------------------------------------------------------------------------ */
