@@ -13,8 +13,9 @@
  *
  * Hearing. The kernel tells nobody that a lock has ended. So who gives something back sets the file's times, which inotify reports
  * (IN_ATTRIB; a write would need space and could raise SIGXFSZ). A process that ends closes the file (IN_CLOSE_WRITE). The kernel
- * reports that before it drops the locks: who heard it looks again after 1, 4 and 16 ms, too. Without inotify, of which each user has
- * 128 by default, one looks every 10 ms. It is opened only by a process that waits.
+ * reports that before it drops the locks: who heard it looks again after 1, 4 and 16 ms, too. Without inotify one looks
+ * every 10 ms. A user has 128 of its instances by default, for all programs. So one is opened only by a process that waits, and that
+ * has locked one of SLOTS bytes. It stays open until the file is closed: to close an instance takes the kernel 10 to 20 ms.
  *
  * The program may close the descriptors of this file, and another file may get the number: see jobserver.c. All inotify descriptors
  * share one inode; /proc/self/fdinfo has the inode that one watches, which is looked at before each read and close. If it cannot be
@@ -33,9 +34,11 @@
 #include "os/text.h"
 
 #define PATH_BYTES 64u
-#define LOOK_MS 1000 /* longest sleep: the program may close the files that the sleeper waits for */
-#define DEAF_MS 10u  /* without a watch */
-#define SOON 3u      /* looks after what was heard, after 1, 4, 16 ms */
+#define LOOK_MS 1000                         /* longest sleep: the program may close the files that the sleeper waits for */
+#define DEAF_MS 10u                          /* without a watch */
+#define SOON 3u                              /* looks after what was heard, after 1, 4, 16 ms */
+#define SLOTS_FIRST (OS_LOCK_FILE_BYTES + 1) /* bytes: who has locked one may have a watch */
+#define SLOTS 32u
 #define NS_OF_MS UINT64_C(1000000)
 #define OPENING (-2) /* the file's descriptor, while its number is not known */
 #define FLAGS (O_RDWR | O_NOFOLLOW | O_NONBLOCK)
@@ -164,16 +167,32 @@ static enum owner watch_owner(const os_lock_file *file) {
     return is_own ? OWN : OTHERS;
 }
 
+/* For good. */
+static void give_up_watch(os_lock_file *file) {
+    file->watch = -1;
+    file->has_no_watch = true;
+    os_lock_file_drop(file, file->slot);
+}
+
+static bool slot_take(os_lock_file *file) {
+    file->slot = SLOTS_FIRST;
+    while (file->slot < SLOTS_FIRST + SLOTS && !os_lock_file_hold(file, file->slot, false)) file->slot++;
+    return file->slot < SLOTS_FIRST + SLOTS;
+}
+
+/* Without a free slot it tries again later. */
 static void listen_to(os_lock_file *file) {
     char path[PATH_BYTES];
-    if (file->watch >= 0 || file->is_deaf) return;
+    if (file->watch >= 0 || file->has_no_watch) return;
+    file->is_deaf = true;
+    if (!slot_take(file)) return;
     file->watch = os_beyond_standard(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     fd_path(path, "fd", file->file.fd);
     bool listens = file->watch >= 0 && inotify_add_watch(file->watch, path, IN_ATTRIB | IN_CLOSE_WRITE) >= 0;
-    if (listens && watch_owner(file) == OWN) return;
+    file->is_deaf = !listens || watch_owner(file) != OWN;
+    if (!file->is_deaf) return;
     if (file->watch >= 0) os_close(file->watch);
-    file->watch = -1;
-    file->is_deaf = true;
+    give_up_watch(file);
 }
 
 static bool is_readable(int fd) {
@@ -190,7 +209,7 @@ bool os_lock_file_heard(os_lock_file *file) {
     if (file->watch < 0 || !is_readable(file->watch)) return false;
     enum owner owner = watch_owner(file);
     file->is_deaf = owner != OWN;
-    if (owner == OTHERS) file->watch = -1;
+    if (owner == OTHERS) give_up_watch(file);
     if (owner != OWN) return owner == OTHERS;
     while (syscall(SYS_read, file->watch, events, sizeof events) > 0) has_heard = true;
     if (has_heard) file->soon = SOON;

@@ -126,9 +126,11 @@ bool os_pipe_is_open(const os_pipe *pipe);
 /* A file whose bytes processes lock (lock_file.c). A lock belongs to what os_lock_file_open opened, not to a thread, and the kernel ends it
  * with the process, however that ends. Each function that fails for another reason than a lock of somebody else's sets has_failed. */
 typedef struct os_lock_file {
-    os_pipe file; /* or rather a regular file */
-    int watch;    /* an inotify descriptor; negative: none */
-    bool is_deaf; /* the watch cannot be used now, or the system has none: who waits looks every few milliseconds */
+    os_pipe file;      /* or rather a regular file */
+    int watch;         /* an inotify descriptor; negative: none */
+    uint32_t slot;     /* the byte that it has locked for the watch */
+    bool has_no_watch; /* the system has none for this file, or the program has closed it */
+    bool is_deaf;      /* it has none that can be used now: who waits looks every few milliseconds */
     bool has_failed;
     uint32_t soon; /* how often a thread looks again shortly after it heard something */
 } os_lock_file;
