@@ -135,15 +135,21 @@ static void fork_now(void) {
 static atomic_int shm_error;
 static atomic_uint opened_elsewhere;
 long __real_syscall(long number, ...);
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    bool is_open = number == SYS_openat && strstr((const char *)b, "/weft-lease-") != NULL;
-    bool is_shm = is_open && strncmp((const char *)b, "/dev/shm/", 9) == 0;
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    long a[6] = {0};
+    va_list arguments;
+    va_start(arguments, number);
+    for (unsigned i = 0; i < (number == SYS_futex ? 6 : 5); i++)
+        a[i] = va_arg(arguments, long); /* the sixth is not in a register */
+    va_end(arguments);
+    bool is_open = number == SYS_openat && strstr((const char *)a[1], "/weft-lease-") != NULL;
+    bool is_shm = is_open && strncmp((const char *)a[1], "/dev/shm/", 9) == 0;
     int error = atomic_load(&shm_error);
     if (is_open && !is_shm) atomic_fetch_add(&opened_elsewhere, 1);
     if (is_open && error != 0) errno = is_shm ? error : ENOSPC;
     if (is_open && error != 0) return -1;
-    long result = __real_syscall(number, a, b, c, d, e, f);
+    long result = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (number == SYS_openat && result >= 0) fork_now();
     return result;
 }
