@@ -279,6 +279,48 @@ static void test_call(void **state) {
     lease_end();
 }
 
+static atomic_uint sleeps;
+bool __real_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    atomic_fetch_add(&sleeps, 1);
+    return __real_os_lock_file_wait(file, bell, asks, deadline_ns);
+}
+
+/* Returns how often the pool slept for a token before the task began. */
+static unsigned run_one(weft_pool *pool) {
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint ran = 0;
+    unsigned before = atomic_load(&sleeps);
+    assert_int_equal(submit_count(pool, &group, &ran), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(atomic_load(&ran), 1);
+    return atomic_load(&sleeps) - before;
+}
+
+/* Beside a program that keeps all in tasks that do not end, the grace is waited for once, not for each burst: until there was a token. */
+static void test_grace_once(void **state) {
+    (void)state;
+    lease_begin(2);
+    tally_share();
+    weft_pool *pool = leasing_pool(1);
+    store_rlx(&tokens_grace_us, 1000);
+    for (unsigned round = 1; round <= 3; round++) {
+        pid_t program = program_start("killed");
+        until(&tally->arrived, round);
+        assert_int_not_equal(run_one(pool), 0);
+        for (unsigned i = 0; i < 50; i++) assert_int_equal(run_one(pool), 0);
+        kill(program, SIGKILL);
+        program_end(program);
+        assert_int_equal(run_one(pool), 0); /* with a token */
+        lease_until(0);
+    }
+    store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
+    end_pool(pool);
+    tally_unshare();
+    lease_end();
+}
+
 /* One token: the second program runs one thread by a pass, and takes the token when it comes free, while it runs. */
 static void test_pass(void **state) {
     (void)state;
@@ -488,6 +530,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_few_watches),
         cmocka_unit_test(test_busy_gives),
+        cmocka_unit_test(test_grace_once),
         cmocka_unit_test(test_pass),
         cmocka_unit_test(test_call),
         cmocka_unit_test(test_long_pass),
