@@ -159,9 +159,11 @@ static void expect_grows(const char *scene, int signal_number) {
 }
 
 static atomic_bool has_no_watch;
+static atomic_uint watches; /* that were opened */
 int __real_inotify_init1(int flags);
 int __wrap_inotify_init1(int flags);
 int __wrap_inotify_init1(int flags) {
+    atomic_fetch_add(&watches, 1);
     if (!atomic_load(&has_no_watch)) return __real_inotify_init1(flags);
     errno = EMFILE;
     return -1;
@@ -179,6 +181,32 @@ static void test_ends(void **state) {
         expect_grows("fork", SIGKILL);
     }
     atomic_store(&has_no_watch, false);
+}
+
+/* Of inotify, which other programs need, too, the lease has no more than 32 instances: beside that many a program waits without. */
+static void test_few_watches(void **state) {
+    (void)state;
+    gate gates[2];
+    weft_group group = WEFT_GROUP_INIT;
+    struct flock slots = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (1 << 20) + 1, .l_len = 32};
+    lease_begin(1);
+    assert_int_equal(fcntl(shared.fd, F_OFD_SETLK, &slots), 0);
+    atomic_store(&watches, 0);
+    weft_pool *pool = leasing_pool(2);
+    gates_fill(gates, 2, 1, pool, &group);
+    while (!is_locked(WAITS)) nap();
+    assert_int_equal(atomic_load(&watches), 0);
+    slots.l_type = F_UNLCK;
+    assert_int_equal(fcntl(shared.fd, F_OFD_SETLK, &slots), 0);
+    while (atomic_load(&watches) == 0) nap(); /* there is one for it now */
+    slots.l_type = F_WRLCK;
+    do assert_int_equal(fcntl(shared.fd, F_OFD_GETLK, &slots), 0);
+    while (slots.l_type == F_UNLCK);
+    assert_int_equal(slots.l_len, 1);
+    gates_open(gates, 2, pool, &group);
+    end_pool(pool);
+    assert_int_equal(atomic_load(&watches), 1);
+    lease_end();
 }
 
 /* ---- giving to others --------------------------------------------------------------------------------------------- */
@@ -246,6 +274,48 @@ static void test_call(void **state) {
     while (is_locked(HUNGRY) || is_locked(WAITS)) nap();
     kill(program, SIGKILL);
     program_end(program);
+    end_pool(pool);
+    tally_unshare();
+    lease_end();
+}
+
+static atomic_uint sleeps;
+bool __real_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
+bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    atomic_fetch_add(&sleeps, 1);
+    return __real_os_lock_file_wait(file, bell, asks, deadline_ns);
+}
+
+/* Returns how often the pool slept for a token before the task began. */
+static unsigned run_one(weft_pool *pool) {
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint ran = 0;
+    unsigned before = atomic_load(&sleeps);
+    assert_int_equal(submit_count(pool, &group, &ran), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(atomic_load(&ran), 1);
+    return atomic_load(&sleeps) - before;
+}
+
+/* Beside a program that keeps all in tasks that do not end, the grace is waited for once, not for each burst: until there was a token. */
+static void test_grace_once(void **state) {
+    (void)state;
+    lease_begin(2);
+    tally_share();
+    weft_pool *pool = leasing_pool(1);
+    store_rlx(&tokens_grace_us, 1000);
+    for (unsigned round = 1; round <= 3; round++) {
+        pid_t program = program_start("killed");
+        until(&tally->arrived, round);
+        assert_int_not_equal(run_one(pool), 0);
+        for (unsigned i = 0; i < 50; i++) assert_int_equal(run_one(pool), 0);
+        kill(program, SIGKILL);
+        program_end(program);
+        assert_int_equal(run_one(pool), 0); /* with a token */
+        lease_until(0);
+    }
+    store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
     end_pool(pool);
     tally_unshare();
     lease_end();
@@ -458,7 +528,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_two_pools),
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_few_watches),
         cmocka_unit_test(test_busy_gives),
+        cmocka_unit_test(test_grace_once),
         cmocka_unit_test(test_pass),
         cmocka_unit_test(test_call),
         cmocka_unit_test(test_long_pass),

@@ -110,6 +110,50 @@ static void test_no_files(void **state) {
     lease_end();
 }
 
+/* Of the lease's file, but for the test's own. */
+static bool is_left_open(void) {
+    struct stat file, found;
+    bool is_left = false;
+    REQUIRE(fstat(shared.fd, &file) == 0);
+    for (int fd = 0; fd < 256; fd++)
+        is_left |= fd != shared.fd && fstat(fd, &found) == 0 && found.st_dev == file.st_dev && found.st_ino == file.st_ino;
+    return is_left;
+}
+
+/* Where the library is when another thread forks: a step before this reaches 0. */
+static atomic_int fork_in;
+static atomic_int forked; /* the child: it ends with 0 if it does not keep the file */
+static void fork_now(void) {
+    if (atomic_fetch_sub(&fork_in, 1) != 1) return;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(is_left_open() ? 1 : 0);
+    atomic_store(&forked, child);
+}
+
+/* As the library opens its file. Without a path: refused in /dev/shm, and then in /tmp. */
+static atomic_int shm_error;
+static atomic_uint opened_elsewhere;
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    long a[6] = {0};
+    va_list arguments;
+    va_start(arguments, number);
+    for (unsigned i = 0; i < (number == SYS_futex ? 6 : 5); i++)
+        a[i] = va_arg(arguments, long); /* the sixth is not in a register */
+    va_end(arguments);
+    bool is_open = number == SYS_openat && strstr((const char *)a[1], "/weft-lease-") != NULL;
+    bool is_shm = is_open && strncmp((const char *)a[1], "/dev/shm/", 9) == 0;
+    int error = atomic_load(&shm_error);
+    if (is_open && !is_shm) atomic_fetch_add(&opened_elsewhere, 1);
+    if (is_open && error != 0) errno = is_shm ? error : ENOSPC;
+    if (is_open && error != 0) return -1;
+    long result = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == SYS_openat && result >= 0) fork_now();
+    return result;
+}
+
 /* fcntl as the library calls it: refused from the beginning, or later. */
 static atomic_int lock_error;
 int __real_fcntl(int fd, int command, ...);
@@ -120,6 +164,7 @@ int __wrap_fcntl(int fd, int command, ...) {
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
     bool is_lock = command == F_OFD_SETLK || command == F_OFD_GETLK;
+    if (is_lock && fd != shared.fd) fork_now();
     if (!is_lock || atomic_load(&lock_error) == 0 || fd == shared.fd) return __real_fcntl(fd, command, argument);
     errno = atomic_load(&lock_error);
     return -1;
@@ -175,6 +220,60 @@ static void test_sandbox(void **state) {
     bool has_filters = !WIFEXITED(status) || WEXITSTATUS(status) != 77;
     if (!has_filters) printf("skipped, test_sandbox: no filters\n");
     if (has_filters) assert_int_equal(status, 0);
+    lease_end();
+}
+
+/* Only where /dev/shm takes no files it is /tmp: programs must not be split by what is in the way of one. */
+static void test_no_split(void **state) {
+    (void)state;
+    static const struct {
+        int error;
+        const char *name;
+        bool goes_on;
+    } kinds[] = {{ENOENT, "ENOENT", true},  {ENOTDIR, "ENOTDIR", true}, {EROFS, "EROFS", true},  {EACCES, "EACCES", false},
+                 {EMFILE, "EMFILE", false}, {ENOSPC, "ENOSPC", false},  {ELOOP, "ELOOP", false}, {EPERM, "EPERM", false}};
+    unsetenv("WEFT_LEASE");
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        atomic_store(&opened_elsewhere, 0);
+        atomic_store(&shm_error, kinds[i].error);
+        expect_refused(NULL, kinds[i].error, kinds[i].name);
+        atomic_store(&shm_error, 0);
+        if ((atomic_load(&opened_elsewhere) != 0) != kinds[i].goes_on) fail_msg("%s", kinds[i].name);
+    }
+}
+
+/* Whatever the umask is, the user's next program can open the file. */
+static void test_umask(void **state) {
+    (void)state;
+    struct stat found;
+    lease_begin(1);
+    assert_int_equal(unlink(shared.path), 0);
+    mode_t before = umask(0777);
+    end_pool(leasing_pool(1));
+    umask(before);
+    assert_int_equal(stat(shared.path, &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0600);
+    end_pool(leasing_pool(1));
+    lease_end();
+}
+
+/* A child that is forked while the lease is being opened, or used, keeps nothing: neither the file nor, with it, what is locked. */
+static void test_fork_meanwhile(void **state) {
+    (void)state;
+    lease_begin(1);
+    for (int step = 1; step <= 8; step++) { /* opened, probed twice, and then locked and dropped */
+        gate one;
+        weft_group group = WEFT_GROUP_INIT;
+        atomic_store(&forked, 0);
+        atomic_store(&fork_in, step);
+        weft_pool *pool = leasing_pool(1);
+        gates_fill(&one, 1, 1, pool, &group);
+        gates_open(&one, 1, pool, &group);
+        end_pool(pool);
+        atomic_store(&fork_in, 0);
+        if (step <= 3) assert_int_not_equal(atomic_load(&forked), 0);
+        if (atomic_load(&forked) != 0 && program_end(atomic_load(&forked)) != 0) fail_msg("a child has it, step %d", step);
+    }
     lease_end();
 }
 
@@ -235,6 +334,45 @@ static void test_closes(void **state) {
     int after = dup(0);
     assert_int_equal(after, before);
     close(after);
+    lease_end();
+}
+
+/* Files that the library opens to read: refused, and how often. */
+static atomic_bool has_no_descriptor;
+static atomic_uint refusals;
+int __real_os_open(const char *path);
+int __wrap_os_open(const char *path);
+int __wrap_os_open(const char *path) {
+    if (!atomic_load(&has_no_descriptor)) return __real_os_open(path);
+    atomic_fetch_add(&refusals, 1);
+    return -1;
+}
+
+static unsigned open_files(void) {
+    unsigned count = 0;
+    for (int fd = 0; fd < 256; fd++) count += __real_fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* A watch of which it cannot be told for a while whose it is, is kept, used again and closed at the end. */
+static void test_keeps_watch(void **state) {
+    (void)state;
+    gate gates[2];
+    weft_group group = WEFT_GROUP_INIT;
+    lease_begin(1);
+    unsigned before = open_files();
+    weft_pool *pool = leasing_pool(2);
+    gates_fill(gates, 2, 1, pool, &group);
+    while (!is_locked(WAITS)) nap();
+    atomic_store(&has_no_descriptor, true);
+    while (atomic_load(&refusals) == 0) {
+        assert_int_equal(futimens(shared.fd, NULL), 0); /* what it hears */
+        nap();
+    }
+    atomic_store(&has_no_descriptor, false);
+    gates_open(gates, 2, pool, &group);
+    end_pool(pool);
+    assert_int_equal(open_files(), before);
     lease_end();
 }
 
@@ -325,9 +463,19 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     unsetenv("MAKEFLAGS");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),    cmocka_unit_test(test_users_file), cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_no_locks), cmocka_unit_test(test_sandbox),    cmocka_unit_test(test_descriptors_are_gone),
-        cmocka_unit_test(test_closes),   cmocka_unit_test(test_who_shares), cmocka_unit_test(test_both),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_users_file),
+        cmocka_unit_test(test_no_files),
+        cmocka_unit_test(test_no_locks),
+        cmocka_unit_test(test_sandbox),
+        cmocka_unit_test(test_fork_meanwhile),
+        cmocka_unit_test(test_descriptors_are_gone),
+        cmocka_unit_test(test_closes),
+        cmocka_unit_test(test_keeps_watch),
+        cmocka_unit_test(test_no_split),
+        cmocka_unit_test(test_umask),
+        cmocka_unit_test(test_who_shares),
+        cmocka_unit_test(test_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

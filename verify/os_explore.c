@@ -258,6 +258,7 @@ void os_lock_file_close(os_lock_file *file) {
         if (O.locks[i].owner == file->file.fd) O.locks[i].byte = 0;
     os_lock_file_tell(file);
 }
+void os_lock_file_forked(os_lock_file *file) { (void)file; }
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;

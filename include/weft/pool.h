@@ -80,9 +80,10 @@ enum weft_full {
  * There are as many tokens as weft_cpu_count() said when the process made its first such pool. Of all pools of the process with this
  * flag as many threads run as it holds tokens, and one if it holds none. What counts, who waits and what happens after 100 ms is as with
  * WEFT_POOL_JOBSERVER. Tokens of a process that is killed, calls _exit or exec come back at once. A process with more than one token
- * gives one back when another program has none (its workers look once a millisecond, between tasks), and now and then when others
- * wait for more. The tokens are locks on a file: /dev/shm/weft-lease-UID, else that name in /tmp, or the path (which begins with /)
- * that the environment variable WEFT_LEASE holds. If the file cannot be had, the pool runs as without the flag, and
+ * gives one back when another program has none, and now and then when others wait for more: its workers look once a millisecond,
+ * between two tasks that a worker takes from a queue, not inside a wait that helps. The tokens are locks on a file:
+ * /dev/shm/weft-lease-UID (that name in /tmp where /dev/shm takes no files), or the path (which begins with /) that the
+ * environment variable WEFT_LEASE holds. If the file cannot be had, the pool runs as without the flag, and
  * weft_config.refused and weft_real_time.lease_errno report that. With WEFT_POOL_JOBSERVER as well, make's tokens are used where
  * make has some for this program, else the lease. */
 #define WEFT_POOL_LEASE 64u

@@ -126,9 +126,11 @@ bool os_pipe_is_open(const os_pipe *pipe);
 /* A file whose bytes processes lock (lock_file.c). A lock belongs to what os_lock_file_open opened, not to a thread, and the kernel ends it
  * with the process, however that ends. Each function that fails for another reason than a lock of somebody else's sets has_failed. */
 typedef struct os_lock_file {
-    os_pipe file; /* or rather a regular file */
-    int watch;    /* an inotify descriptor; negative: none */
-    bool is_deaf; /* the system has no watch for this file: who waits looks every few milliseconds */
+    os_pipe file;      /* or rather a regular file */
+    int watch;         /* an inotify descriptor; negative: none */
+    uint32_t slot;     /* the byte that it has locked for the watch */
+    bool has_no_watch; /* the system has none for this file, or the program has closed it */
+    bool is_deaf;      /* it has none that can be used now: who waits looks every few milliseconds */
     bool has_failed;
     uint32_t soon; /* how often a thread looks again shortly after it heard something */
 } os_lock_file;
@@ -159,6 +161,8 @@ uint64_t os_lock_file_look_ns(os_lock_file *file);
 bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
 /* Drops all its locks, unless a process that was forked has it open. */
 void os_lock_file_close(os_lock_file *file);
+/* In a forked child, for its parent's file in any state, also while a thread opened it, or zeros: closes it. The parent keeps its locks. */
+void os_lock_file_forked(os_lock_file *file);
 
 /* Ends the process with a line on standard error, where going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));

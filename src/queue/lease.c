@@ -50,6 +50,8 @@ int lease_open(struct lease *lease, const char *path, uint32_t tokens) {
 
 void lease_close(struct lease *lease) { os_lock_file_close(&lease->file); }
 
+void lease_forked(struct lease *lease) { os_lock_file_forked(&lease->file); }
+
 static bool is_locked(struct lease *lease, uint32_t byte) { return os_lock_file_count(&lease->file, byte, 1) > 0; }
 
 static void tell_waiting(struct lease *lease) {

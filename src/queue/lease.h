@@ -23,8 +23,10 @@ struct lease {
 
 /* path, errors: as os_lock_file_open. tokens: above LEASE_TOKENS_MAX it is that. */
 int lease_open(struct lease *lease, const char *path, uint32_t tokens);
-/* Ends it with all that it holds. In a forked child, where the locks are the parent's, it drops none. */
+/* Ends it with all that it holds. */
 void lease_close(struct lease *lease);
+/* In a forked child, for the lease of its parent, as it was when that forked, perhaps zeros: closes its descriptors. Drops no lock. */
+void lease_forked(struct lease *lease);
 
 /* One thread more may run, if there is a token for it; held counts it. is_waiting: if not, a thread of this process will wait until
  * os_lock_file_heard says so. Never waits. false: there is none; or the file does not work any more (lease->file.has_failed). */

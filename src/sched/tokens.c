@@ -32,6 +32,8 @@
  *   6. The lease: a worker that finishes a task, at most one each millisecond, looks what others want. It gives way if the process has more
  *      than one token and another program has none; or if others wait, after TERM_NS divided by the number of tokens beyond the first. So
  *      who has most gives most often, and all that wait come to have equally many. For SHY_NS the process takes none again.
+ *   7. The lease: once the process has waited for GRACE_NS in vain, those with tokens do not look, in long tasks or stopped. Until it
+ *      has had a token again, its first thread looks for one, and does not wait.
  *
  * Nothing hangs. By 1 and 4 the only threads that wait for a token are workers of a pool in which another worker runs. The turn is
  * passed on under the lock. Its owner looks again after a second, whatever was lost. A pool's end sets `exits` before it rings; the
@@ -79,6 +81,7 @@ static PROCESS_STATE struct {
     uint32_t held;
     bool is_gone; /* the pipe, its make, or the lease's file */
     bool is_over; /* the process ends */
+    bool in_vain; /* of the lease: it has waited for GRACE_NS, and had no token since */
     uint64_t empty_until_ns;
     uint64_t term_ns, shy_until_ns;  /* of the lease: when it last gave a token to others that wait; 0: not now */
     unsigned char bytes[TOKENS_MAX]; /* make's */
@@ -155,6 +158,7 @@ static void take(void) {
         return;
     }
     T.held++;
+    T.in_vain = false;
     if (T.is_lease && T.asking > 0) ring_waiting();
 }
 
@@ -286,7 +290,7 @@ static void hand_over(struct weft_worker *seat, bool is_searcher) {
 static uint64_t pool_until(const weft_pool *pool, uint64_t *since) {
     if (load_rlx(&tokens_grace_us) == TOKENS_GRACE_NONE || pool->tokens.runners > 0) return *since = 0;
     if (*since == 0) *since = os_now_ns();
-    uint64_t until_ns = *since + grace_ns();
+    uint64_t until_ns = T.in_vain && T.running == 0 ? *since : *since + grace_ns();
     return T.callers > 0 ? max_u64(until_ns, pool->tokens.again_ns) : until_ns;
 }
 
@@ -327,6 +331,7 @@ static void await_token(weft_pool *pool) {
         uint64_t now_ns = until_ns == 0 ? 0 : os_now_ns();
         if (until_ns != 0 && now_ns >= until_ns) {
             pool->tokens.exceeds_ns = now_ns;
+            T.in_vain = T.is_lease;
             break;
         }
         bell_sleep(pool, until_ns);
@@ -375,7 +380,7 @@ bool tokens_await(struct weft_worker *seat, bool *is_searcher) {
 /* The first pool opens one: make's, if there is one; else the lease, if that is wished for. The others have what is there. */
 static void server_open(weft_pool *pool, const struct tokens_wish *wish) {
     bool has_make = false, has_lease = false;
-    T.is_gone = false;
+    T.is_gone = T.in_vain = false;
     if (wish->make) pool->tokens.error = os_jobserver_open(wish->makeflags, &T.server);
     has_make = wish->make && pool->tokens.error == 0;
     if (wish->lease && !has_make) pool->tokens.lease_error = lease_open(&T.lease, wish->path, os_cpu_count_lately());
@@ -442,7 +447,8 @@ void tokens_ring(const weft_pool *pool) {
 }
 
 void tokens_forked(void) {
-    if (load_rlx(&T.is_open)) server_close();
+    if (load_rlx(&T.is_open) && !T.is_lease) os_pipe_close(&T.server);
+    lease_forked(&T.lease); /* also one that was being opened: its owner, another thread, is not in the child */
     for (weft_pool *pool = T.pools; pool != NULL; pool = pool->tokens.next) os_pipe_close(&pool->tokens.bell);
     memset(&T, 0, sizeof T);
     T.server.fd = -1;

@@ -164,6 +164,7 @@ bool os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks,
     return deadline_ns == 0;
 }
 void os_lock_file_close(os_lock_file *file) { (void)file; }
+void os_lock_file_forked(os_lock_file *file) { (void)file; }
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;
