@@ -191,7 +191,8 @@ static inline int weft_config_init(weft_config *config) {
  * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
  * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_TOP, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS,
  * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_JOBSERVER ("1" sets WEFT_POOL_JOBSERVER, "0" clears it),
- * WEFT_LEASE ("1" or a path that begins with / sets WEFT_POOL_LEASE, "0" clears it) and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
+ * WEFT_LEASE ("1" or a path that begins with / sets WEFT_POOL_LEASE, "0" clears it) and WEFT_POLICY ("fifo:10", "rr:10",
+ * "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
  * @param config the configuration to change; its strings then point into the environment
  * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before

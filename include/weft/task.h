@@ -52,10 +52,10 @@ typedef struct weft_group {
 /**
  * Queues a task with a copy of its payload. What the caller wrote before is visible to the task. Threads take a
  * submitter's tasks of one group in order; where one takes several tiny ones, another may begin the later of these first.
- * In a pool with WEFT_POOL_ORDERED they start in order. If a task makes the first submission to a group, that group lies below the task's own group
- * until the latter ends: a thread that waits for the upper group also runs tasks of the lower one. Does not block,
- * unless the queue is bounded with WEFT_FULL_BLOCK. Allocates only when the queue has to grow or size is over
- * WEFT_INLINE_MAX.
+ * In a pool with WEFT_POOL_ORDERED they start in order. If a task makes the first submission to a group, that group lies
+ * below the task's own group until the latter ends: a thread that waits for the upper group also runs tasks of the lower
+ * one. Does not block, unless the queue is bounded with WEFT_FULL_BLOCK. Allocates only when the queue has to grow or
+ * size is over WEFT_INLINE_MAX.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
  * @param fn the function to call

@@ -7,9 +7,10 @@
  * opened: then it may have to look for the descriptor. A child that was made otherwise (_Fork, clone) keeps the locks until it ends
  * or calls exec.
  *
- * Which file. All programs of a user have to find the same one. $XDG_RUNTIME_DIR is not set below cron, su and many batch systems, and
- * some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that directory is not there or takes no
- * files, the same name in /tmp; not for another reason, which may be one only for this program. Anybody may make a file there: one that is another user's, a link, or no regular file is refused. The file stays empty.
+ * Which file. All programs of a user have to find the same one. $XDG_RUNTIME_DIR is not set below cron, su and many batch systems,
+ * and some programs would have a file of their own. So it is /dev/shm/weft-lease-UID, or, where that directory is not there or
+ * takes no files, the same name in /tmp; not for another reason, which may be one only for this program. Anybody may make a file
+ * there: one that is another user's, a link, or no regular file is refused. The file stays empty.
  *
  * Hearing. The kernel tells nobody that a lock has ended. So who gives something back sets the file's times, which inotify reports
  * (IN_ATTRIB; a write would need space and could raise SIGXFSZ). A process that ends closes the file (IN_CLOSE_WRITE). The kernel

@@ -40,12 +40,13 @@
  * owner reads `exits` under the lock, and then sleeps on a bell that rings until it is stilled under the lock. Of the lease, a process
  * hears once for all its pools that something has changed: who takes a token because of it rings the bells of those that wait.
  *
- * No byte is lost in the process. A byte that was read is in `bytes` until it is written. A thread stops counting before it ends, and
- * a pool's end joins its threads, so after the last pool's end all bytes are back. At exit a destructor gives them back, and none is
- * taken afterwards; one thread goes on. Signals are blocked under the lock, so a handler that calls exit has not interrupted its owner. A forked child
- * has no bytes: its state begins anew, with the one thread that it may run. A child that the library was not told of (_Fork) leaves
- * its parent's bytes alone. A process that is killed, or calls _exit or exec, loses the bytes that it holds; those of the lease are back at once. A pipe that this
- * process can no longer use, or whose make has ended, sets no limit. */
+ * No byte is lost in the process. A byte that was read is in `bytes` until it is written. A thread stops counting before it ends,
+ * and a pool's end joins its threads, so after the last pool's end all bytes are back. At exit a destructor gives them back, and
+ * none is taken afterwards; one thread goes on. Signals are blocked under the lock, so a handler that calls exit has not
+ * interrupted its owner. A forked child has no bytes: its state begins anew, with the one thread that it may run. A child that the
+ * library was not told of (_Fork) leaves its parent's bytes alone. A process that is killed, or calls _exit or exec, loses the
+ * bytes that it holds; those of the lease are back at once. A pipe that this process can no longer use, or whose make has ended,
+ * sets no limit. */
 #include "sched/tokens.h"
 
 #include "sched/find.h"
