@@ -33,7 +33,7 @@ static void create_others(uint32_t others, uint32_t tokens) {
 static void create(uint32_t pools, uint32_t others, uint32_t expected) {
     weft_config config;
     memset(&world, 0, sizeof world);
-    store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
+    if (load_rlx(&tokens_grace_us) == 0) store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
     world.pool_count = pools;
     world.expected = expected;
     create_others(others, 2);
@@ -323,6 +323,42 @@ static void third_stays(void) {
 }
 EXPLORE_DRIVER(lease_race, .about = "one that tries for a second token while that comes free, and one that runs by a pass",
                .setup = setup_kept, .threads = {first_tries_often, second_leaves, third_stays}, .check = others_end);
+
+/* ---- with the grace ----------------------------------------------------------------------------------------------- */
+
+static int run_beside(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    explore_step();
+    add_rlx(&world.ran, 1);
+    return 0;
+}
+
+/* Has both tokens, and looks at nothing until some tasks have run. */
+static void keeps_all(void) {
+    struct lease *lease = &world.others[0];
+    for (int i = 0; i < 2; i++)
+        while (!lease_take(lease, true)) EXPECT(os_lock_file_wait(&lease->file, &world.bell, true, 0));
+    lease_rest(lease, true);
+    tell_word(&world.arrived);
+    await_word(&world.needed, 1);
+    for (int i = 0; i < 2; i++) lease_give(lease);
+    lease_rest(lease, false);
+}
+static void submit_singly(void) {
+    await_word(&world.arrived, 1);
+    for (int i = 0; i < 3; i++) {
+        submit(0, 1, run_beside);
+        await(0);
+    }
+    submit(0, 2, run_beside);
+    tell_word(&world.needed);
+}
+static void setup_kept_all(void) {
+    store_rlx(&tokens_grace_us, 1);
+    create(1, 1, 5);
+}
+EXPLORE_DRIVER(lease_grace, .about = "bursts beside a program that keeps all tokens", .setup = setup_kept_all,
+               .threads = {submit_singly, keeps_all}, .check = end);
 
 /* ---- the end of the process --------------------------------------------------------------------------------------- */
 
