@@ -16,6 +16,7 @@ HARMLESS = {
     "stat": "a pipe that an ancestor is not seen to have is not make's: test_jobserver_refused.c",
     "pipe2": "a pool without a bell takes no tokens: test_jobserver_refused.c",
     "inotify_init1 inotify_add_watch": "who waits for a token of the lease looks every 10 ms: test_lease.c",
+    "fchmod": "the pool runs without the lease, and lease_errno says why, as where the file is another user's: test_lease_refused.c",
     "futimens": "who waits for a token of the lease, and is not told, looks after a second",
     "poll": "who waits for a token goes on without one, as if the pipe were gone: test_jobserver_refused.c",
     "sysconf __sysconf sched_getcpu": "what the C library knows, or a default",
