@@ -55,12 +55,13 @@
 
 #define PARTS_MAX 64u /* a bit for each */
 #define UNITS_MAX ((size_t)1 << 30)
-#define ALONE_FIRST 8u  /* units: the first step of loop_alone */
-#define CHUNK_PART 3u   /* a thread takes one part in CHUNK_PART of its subrange at once */
-#define FIRST_PART 16u  /* the caller's first chunk, one part of the loop in FIRST_PART: helpers take half of the rest */
-#define CHUNK_NS 50000u /* a chunk that takes longer is cut, so that cancelling is seen */
-#define NEST_MAX 4096u  /* how many loops inside loops are followed: links of loops that have ended may form a circle */
-#define FEW_MAX 8u      /* so few units (and at most workers + 1) may each be for another thread: loop_is_few */
+#define CHUNKS_MOST 65536u /* about: the time of an index, learned from few, may be wrong by far */
+#define ALONE_FIRST 8u     /* units: the first step of loop_alone */
+#define CHUNK_PART 3u      /* a thread takes one part in CHUNK_PART of its subrange at once */
+#define FIRST_PART 16u     /* the caller's first chunk, one part of the loop in FIRST_PART: helpers take half of the rest */
+#define CHUNK_NS 50000u    /* a chunk that takes longer is cut, so that cancelling is seen */
+#define NEST_MAX 4096u     /* how many loops inside loops are followed: links of loops that have ended may form a circle */
+#define FEW_MAX 8u         /* so few units (and at most workers + 1) may each be for another thread: loop_is_few */
 
 struct subrange {
     ATOMIC(uint64_t) range; /* units left: from | to << 32 */
@@ -519,9 +520,8 @@ static void loop_together(struct loop *loop, uint32_t from) {
     uint64_t ticks = is_sure ? cost_ticks(cost, (loop->units - from) * loop->unit) : UINT64_MAX;
     uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
     bool is_known = ticks != UINT64_MAX;
-    uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
-    /* No other thread can take the first chunk. It is one unit if nobody may come, because the body may take longer
-     * today. */
+    uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, loop->units / CHUNKS_MOST + 1);
+    /* No other thread can take the first chunk: it is one unit if nobody may come, for today the body may take longer. */
     bool is_long =
         is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).searchers > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
