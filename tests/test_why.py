@@ -158,9 +158,11 @@ def stopped_group(weft, load):
 def check_group_stop(weft, load):
     for _ in range(20):
         worst = stopped_group(weft, load)
-        if worst["late_us"] > 900000:  # else the stop fell between two tasks
+        if worst["ran_us"] > 900000:
             assert worst["cause"] == "stopped", worst
             return
+        # The stop fell between two tasks. A worker that slept in the kernel then may not be told from one that nobody woke.
+        assert worst["late_us"] < 900000 or worst["cause"] in ("stopped", "unknown"), worst
     raise AssertionError("no task was stopped")
 
 
