@@ -143,7 +143,8 @@ int os_lock_file_open(const char *path, os_lock_file *file) {
 /* ---- hearing ------------------------------------------------------------------------------------------------------ */
 
 static void fd_path(char path[PATH_BYTES], const char *directory, int fd) {
-    struct text text = {.to = path, .size = PATH_BYTES, .fd = TEXT_TO_MEMORY};
+    struct text text = {.size = PATH_BYTES, .fd = TEXT_TO_MEMORY};
+    text.to = path;
     text_format(&text, "/proc/self/%s/%u", directory, (uint32_t)fd);
     text_end(&text);
 }
@@ -163,7 +164,7 @@ static enum owner watch_owner(const os_lock_file *file) {
     text_put_hex(&text, file->file.inode);
     text_put(&text, " sdev:");
     text_end(&text);
-    memcpy(wanted, "o:", 2); /* in place of 0x */
+    wanted[0] = 'o', wanted[1] = ':'; /* in place of 0x */
     bool is_own = memmem(info, length, wanted, strlen(wanted)) != NULL && memmem(info, length, "inotify wd:", 11) != NULL;
     return is_own ? OWN : OTHERS;
 }

@@ -17,7 +17,7 @@
 #include "os/text.h"
 
 /* Restores errno at the end of the block, however the block is left, to its value here. */
-#define KEEP_ERRNO int errno_kept __attribute__((cleanup(errno_restore))) = errno
+#define KEEP_ERRNO int errno_kept __attribute__((cleanup(errno_restore), unused)) = errno
 INLINE void errno_restore(const int *kept) { errno = *kept; }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
