@@ -53,9 +53,11 @@ class Host:
     def tree(self, build, *names):
         return os.path.join(self.work, build, *names)
 
+    def jobs(self):
+        return ["-j", os.environ.get("JOBS", str(len(os.sched_getaffinity(0))))]
+
     def make(self, build, fault, *targets):
-        jobs = os.environ.get("JOBS", str(len(os.sched_getaffinity(0))))
-        run(["make", "-j", jobs, *targets], os.path.join(self.work, f"{build}.log"), fault, cwd=self.tree(build))
+        run(["make", *self.jobs(), *targets], os.path.join(self.work, f"{build}.log"), fault, cwd=self.tree(build))
 
     def build_stock(self, source):
         enabled = [f"--enable-{kind}={name}" for kind, names in PARTS.items() for name in names.split(",")]
@@ -108,7 +110,7 @@ class Host:
         words = [*self.sliced(), "-i", self.stream("vp8"), "-f", "null"]
         yield "decode vp8", {build: passes([*self.command(build, words), "-"], os.path.join(self.work, f"vp8.{build}.log"), self.work) for build in BUILDS}
         for name in SUITES:
-            command = ["make", "-k", name, f"THREADS={THREADS}", "THREAD_TYPE=slice"]
+            command = ["make", "-k", *self.jobs(), name, f"THREADS={THREADS}", "THREAD_TYPE=slice"]
             yield f"{name}, {THREADS} threads", {
                 build: passes(command, os.path.join(self.work, f"{name}.{build}.log"), self.tree(build)).naming(TESTED, FAILED) for build in BUILDS
             }
