@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "lease_help.h"
 
+#include <poll.h>
+
 /* ---- one program -------------------------------------------------------------------------------------------------- */
 
 /* Its first thread takes one, too; all are taken while there is work for them, and back when there is none. */
@@ -280,10 +282,14 @@ static void test_call(void **state) {
 }
 
 static atomic_uint sleeps;
+static atomic_bool is_timeless; /* no sleep for a token ends by its time limit */
 bool __real_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
 bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns);
 bool __wrap_os_lock_file_wait(const os_lock_file *file, const os_pipe *bell, bool asks, uint64_t deadline_ns) {
+    struct pollfd rings = {bell->fd, POLLIN, 0};
     atomic_fetch_add(&sleeps, 1);
+    if (asks && deadline_ns == 0) REQUIRE(is_locked(WAITS)); /* others will tell it */
+    while (atomic_load(&is_timeless) && poll(&rings, 1, 0) == 0) nap();
     return __real_os_lock_file_wait(file, bell, asks, deadline_ns);
 }
 
@@ -301,6 +307,8 @@ static unsigned run_one(weft_pool *pool) {
 /* Beside a program that keeps all in tasks that do not end, the grace is waited for once, not for each burst: until there was a token. */
 static void test_grace_once(void **state) {
     (void)state;
+    gate stays;
+    weft_group group = WEFT_GROUP_INIT;
     lease_begin(2);
     tally_share();
     weft_pool *pool = leasing_pool(1);
@@ -314,11 +322,56 @@ static void test_grace_once(void **state) {
         for (unsigned i = 0; i < 50; i++) assert_int_equal(run_one(pool), 0);
         kill(program, SIGKILL);
         program_end(program);
-        assert_int_equal(run_one(pool), 0); /* with a token */
+        for (unsigned taken = 0; taken == 0;) { /* a worker that has just found none goes on for a millisecond */
+            gate_occupy(&stays, pool, &group);
+            taken = lease_taken();
+            gate_open(&stays);
+            assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+        }
         lease_until(0);
     }
     store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
     end_pool(pool);
+    tally_unshare();
+    lease_end();
+}
+
+static weft_pool *called;
+static void *call_stays(void *to) {
+    REQUIRE(weft_run(called, NULL, gate_task, to) == WEFT_OK);
+    return NULL;
+}
+
+/* Beside a caller a pool that has had its share waits for the next, but not when the call has ended. */
+static void test_caller_leaves(void **state) {
+    (void)state;
+    gate call, *to = &call;
+    weft_group group = WEFT_GROUP_INIT;
+    pthread_t caller;
+    atomic_uint ran = 0;
+    lease_begin(2);
+    tally_share();
+    pid_t program = program_start("killed");
+    until(&tally->arrived, 1);
+    called = leasing_pool(1);
+    store_rlx(&tokens_grace_us, 1000);
+    gate_init(&call);
+    assert_int_equal(pthread_create(&caller, NULL, call_stays, &to), 0);
+    await(&call.entered);
+    submit_counted(called, &group, 1, 20000);
+    assert_int_equal(weft_group_wait_until(called, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    unsigned before = atomic_load(&sleeps);
+    atomic_store(&is_timeless, true);
+    assert_int_equal(submit_count(called, &group, &ran), WEFT_OK);
+    while (atomic_load(&sleeps) == before) nap();
+    gate_open(&call);
+    assert_int_equal(weft_group_wait_until(called, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    atomic_store(&is_timeless, false);
+    assert_int_equal(pthread_join(caller, NULL), 0);
+    store_rlx(&tokens_grace_us, TOKENS_GRACE_NONE);
+    end_pool(called);
+    kill(program, SIGKILL);
+    program_end(program);
     tally_unshare();
     lease_end();
 }
@@ -512,11 +565,9 @@ static int scene(char **argv) {
     if (strcmp(name, "stay") == 0)
         for (;;) pause();
     program_begin(argv);
+    shared.fd = open(getenv("WEFT_LEASE"), O_RDWR | O_CLOEXEC);
     if (strcmp(name, "work") == 0 || strcmp(name, "apart") == 0) return work(name[0] == 'w');
-    if (strcmp(name, "busy") == 0) {
-        shared.fd = open(getenv("WEFT_LEASE"), O_RDWR | O_CLOEXEC);
-        return be_busy();
-    }
+    if (strcmp(name, "busy") == 0) return be_busy();
     return strcmp(name, "random") == 0 ? random_program() : hold(name);
 }
 
@@ -533,6 +584,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_few_watches),
         cmocka_unit_test(test_busy_gives),
         cmocka_unit_test(test_grace_once),
+        cmocka_unit_test(test_caller_leaves),
         cmocka_unit_test(test_pass),
         cmocka_unit_test(test_call),
         cmocka_unit_test(test_long_pass),

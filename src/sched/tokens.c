@@ -27,7 +27,7 @@
  *      least one thread, as on a machine with one CPU. It goes on until there is room, which other workers make (1). A caller makes
  *      no room until its call ends. So beside callers the pool has a share: it runs for a tenth of GRACE_NS, or for one task if
  *      that is longer, and then waits ten times as long, at least GRACE_NS and at most ten times GRACE_NS. The next task may use up what
- *      is left of a share.
+ *      is left of a share. When the last caller's call has ended, the pool waits no longer for its share.
  *   5. settle() runs after each change. It gives back at once the tokens that no thread here runs on or waits for.
  *   6. The lease: a worker that finishes a task, at most one each millisecond, looks what others want. It gives way if the process has more
  *      than one token and another program has none; or if others wait, after TERM_NS divided by the number of tokens beyond the first. So
@@ -85,6 +85,7 @@ static PROCESS_STATE struct {
     bool in_vain; /* of the lease: it has waited for GRACE_NS, and had no token since */
     uint64_t empty_until_ns;
     uint64_t term_ns, shy_until_ns;  /* of the lease: when it last gave a token to others that wait; 0: not now */
+    bool is_shy;                     /* at the last look for a token */
     unsigned char bytes[TOKENS_MAX]; /* make's */
 } T;
 
@@ -133,7 +134,8 @@ static void settle(void) {
         bool has_share = T.callers > 0 && pool->tokens.runners == 0; /* the next task may use up what is left */
         if (T.running <= may_run() && !has_share) pool->tokens.exceeds_ns = 0;
         bool is_alone = pool->tokens.relies && pool->tokens.runners == 0;
-        if (pool->tokens.asks && (T.running < may_run() || is_alone)) os_bell_ring(&pool->tokens.bell);
+        bool may_go_on = pool->tokens.is_beside && T.callers == 0;
+        if (pool->tokens.asks && (T.running < may_run() || is_alone || may_go_on)) os_bell_ring(&pool->tokens.bell);
     }
 }
 
@@ -143,11 +145,10 @@ static void ring_waiting(void) {
         if (pool->tokens.asks) os_bell_ring(&pool->tokens.bell);
 }
 
-static bool is_shy(void) { return T.shy_until_ns != 0 && T.held > 0 && os_now_ns() < T.shy_until_ns; }
-
 static bool take_one(void) {
     if (!T.is_lease) return os_jobserver_take(&T.server, &T.bytes[T.held]);
-    bool has_one = !is_shy() && lease_take(&T.lease, T.asking > 0);
+    T.is_shy = T.shy_until_ns != 0 && T.held > 0 && os_now_ns() < T.shy_until_ns;
+    bool has_one = !T.is_shy && lease_take(&T.lease, T.asking > 0);
     T.is_gone |= T.lease.file.has_failed;
     return has_one;
 }
@@ -308,7 +309,8 @@ static bool server_sleep(weft_pool *pool, uint64_t until_ns) {
     }
     os_lock_file file = T.lease.file; /* its watch may be another's by then, and is compared */
     until_ns = earlier(until_ns, os_lock_file_look_ns(&T.lease.file));
-    if (is_shy()) until_ns = earlier(until_ns, T.shy_until_ns);
+    if (T.is_shy) until_ns = earlier(until_ns, T.shy_until_ns); /* it did not look, so nobody will tell it */
+    T.is_shy = false;
     unlock();
     bool works = os_lock_file_wait(&file, &pool->tokens.bell, asks, until_ns);
     lock();
@@ -319,6 +321,7 @@ static void bell_sleep(weft_pool *pool, uint64_t until_ns) {
     os_bell_still(&pool->tokens.bell);
     pool->tokens.asks = true;
     pool->tokens.relies = pool->tokens.runners > 0;
+    pool->tokens.is_beside = T.callers > 0;
     if (!server_sleep(pool, until_ns)) T.is_gone = true;
     pool->tokens.asks = false;
 }

@@ -227,6 +227,7 @@ struct weft_pool {
         uint32_t runners;       /* its workers and spares that count */
         bool asks;              /* the owner of the turn sleeps until the bell rings or there is a token */
         bool relies;            /* it does so without a time limit, because another worker of the pool runs */
+        bool is_beside;         /* it may do so longer than the grace, because callers count */
         bool turn_is_taken;     /* a worker waits for a token; the others that wait, wait for the turn */
         uint32_t turn_waiters;  /* workers that wait for the turn */
         os_word turn;           /* changes when the turn is passed on */
