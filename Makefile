@@ -21,7 +21,7 @@ help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
 	@echo 'make hosts     hosts whose source Debian has, stock and with weft: their tests, outputs, memory, speed: an hour or two;'
-	@echo '               ROUNDS=0 for outputs and memory alone'
+	@echo '               ROUNDS=0 for outputs and memory alone, some 25 minutes'
 	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
 	@echo 'make cluster   the real x264 over ranks and over a chunk queue, kills, three network namespaces with a cut link: some minutes'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
