@@ -272,6 +272,75 @@ static void test_several_pollers_go_to_sleep(void **state) {
     end_pool(pool);
 }
 
+/* ---- beside a long task ------------------------------------------------------------------------------------------- */
+
+static atomic_uint looks; /* of pollers */
+bool __real_park_poll(struct park *park, uint32_t worker, uint64_t deadline_ns);
+bool __wrap_park_poll(struct park *park, uint32_t worker, uint64_t deadline_ns);
+bool __wrap_park_poll(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+    atomic_fetch_add(&looks, 1);
+    return __real_park_poll(park, worker, deadline_ns);
+}
+
+struct long_task {
+    atomic_bool begins, ends;
+};
+static int until_it_ends(void *payload, weft_worker *self) {
+    struct long_task *task = *(struct long_task **)payload;
+    (void)self;
+    atomic_store(&task->begins, true);
+    while (!atomic_load(&task->ends)) usleep(100);
+    return 0;
+}
+static int nothing(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+static void run_nothing(weft_pool *pool) {
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(weft_submit(pool, &group, nothing, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+}
+
+/* Until all the others sleep, which takes few looks, though the pool's tasks were tiny and one worker runs on. */
+static void until_others_sleep(weft_pool *pool) {
+    enum { LOOKS_MAX = 100 };
+    store_rlx(&pool->tiny, 1); /* as after tiny tasks */
+    run_nothing(pool);
+    unsigned before = atomic_load(&looks);
+    while (park_look(&pool->park).parked + 1 < weft_pool_workers(pool)) {
+        REQUIRE(atomic_load(&looks) - before < LOOKS_MAX);
+        usleep(50);
+    }
+}
+
+static void beside_long_task(uint32_t workers, uint32_t flags) {
+    weft_pool *pool = crowd_of(workers);
+    unsigned before = atomic_load(&looks);
+    for (int i = 0; i < 20; i++) {
+        struct long_task task = {false, false}, *payload = &task;
+        weft_group group = {.flags = flags};
+        REQUIRE(weft_submit(pool, &group, until_it_ends, &payload, sizeof payload) == WEFT_OK);
+        while (!atomic_load(&task.begins)) usleep(50);
+        for (int k = 0; k < 3; k++) until_others_sleep(pool);
+        atomic_store(&task.ends, true);
+        REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+    }
+    print_message("%u workers, flags %u: %u looks\n", workers, flags, atomic_load(&looks) - before);
+    assert_true(atomic_load(&looks) > before);
+    end_pool(pool);
+}
+
+/* Who polls beside a task that runs long parks after a few looks in vain, and is woken for the next task. */
+static void test_poller_sleeps_beside_long_task(void **state) {
+    (void)state;
+    beside_long_task(2, 0);
+    beside_long_task(64, 0);
+    beside_long_task(2, WEFT_GROUP_BACKGROUND);
+}
+
+/* ---- fewer workers ------------------------------------------------------------------------------------------------ */
+
 /* Fewer workers: those that are to rest are woken, and no others. */
 static void test_who_stays_sleeps_on(void **state) {
     (void)state;
@@ -296,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),
         cmocka_unit_test(test_several_pollers_go_to_sleep),
+        cmocka_unit_test(test_poller_sleeps_beside_long_task),
         cmocka_unit_test(test_who_stays_sleeps_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

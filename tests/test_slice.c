@@ -7,7 +7,9 @@
 #include "sched/find.h"
 #include "sched/slice.h"
 
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #define LEAST_NS 100000u
 #define LONG_NS 20000000u
@@ -39,17 +41,6 @@ uint32_t __wrap_os_cpu(void) { return cpu != OS_NO_CPU ? cpu : __real_os_cpu(); 
 static uint64_t own_slice(void) {
     uint64_t slice_ns;
     return __real_os_slice_get(&slice_ns) == 0 ? slice_ns : 0;
-}
-/* As a program sets it that means its threads, too. */
-static long inherited_slice_set(uint64_t slice_ns) {
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } wish = {.size = sizeof wish, .runtime = slice_ns};
-    return syscall(SYS_sched_setattr, 0, &wish, 0u);
 }
 #define NEED_SLICES()                                                                                                       \
     if (own_slice() == 0) SKIP("the system knows no slices, or refuses them")
@@ -113,34 +104,91 @@ static void test_wishes(void **state) {
     see(WEFT_SLICE_NONE, own_slice());
 }
 
+/* Those of a task, of a thread and of a process that it makes. */
+struct family {
+    uint64_t task_ns, thread_ns, process_ns;
+};
+
 static void *look_in_thread(void *slice_ns) {
     *(uint64_t *)slice_ns = own_slice();
     return NULL;
 }
-static int task_with_thread(void *payload, weft_worker *self) {
+
+static int task_with_children(void *payload, weft_worker *self) {
+    struct family *family = *(struct family **)payload;
     pthread_t thread;
+    int ends[2];
     (void)self;
-    REQUIRE(pthread_create(&thread, NULL, look_in_thread, *(uint64_t **)payload) == 0 && pthread_join(thread, NULL) == 0);
+    family->task_ns = own_slice();
+    REQUIRE(pthread_create(&thread, NULL, look_in_thread, &family->thread_ns) == 0 && pthread_join(thread, NULL) == 0);
+    REQUIRE(pipe(ends) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        uint64_t slice_ns = own_slice();
+        _exit(write(ends[1], &slice_ns, sizeof slice_ns) == (ssize_t)sizeof slice_ns ? 0 : 1);
+    }
+    REQUIRE(child > 0 && waitpid(child, NULL, 0) == child);
+    REQUIRE(read(ends[0], &family->process_ns, sizeof family->process_ns) == (ssize_t)sizeof family->process_ns);
+    close(ends[0]);
+    close(ends[1]);
     return 0;
 }
-/* A worker's slice is its own: threads that tasks make have the system's. */
+
+/* Threads and processes that tasks make inherit the slice, as weft.h says. */
 static void test_children(void **state) {
     (void)state;
     NEED_SLICES();
-    if (getpriority(PRIO_PROCESS, 0) < 0) SKIP("what keeps the slice from a thread would change a negative nice value, too");
     weft_pool *pool = pool_of(300000);
     weft_group group = WEFT_GROUP_INIT;
-    uint64_t slice_ns = 0, *at = &slice_ns;
-    REQUIRE(weft_submit(pool, &group, task_with_thread, &at, sizeof at) == WEFT_OK);
+    struct family family = {0, 0, 0}, *at = &family;
+    REQUIRE(weft_submit(pool, &group, task_with_children, &at, sizeof at) == WEFT_OK);
     REQUIRE(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0) == WEFT_OK);
-    assert_int_equal(slice_ns, own_slice());
+    assert_int_equal(family.task_ns, 300000);
+    assert_int_equal(family.thread_ns, 300000);
+    assert_int_equal(family.process_ns, 300000);
     end_pool(pool);
+}
+
+/* An unprivileged thread of the pool may choose its class, as any thread may. */
+static atomic_uint chose;
+static void choose_class(void) {
+    enum { NOBODY = 65534 };
+    const struct sched_param none = {0};
+    if (geteuid() == 0) REQUIRE(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0); /* this thread alone */
+    REQUIRE((sched_getscheduler(0) & SCHED_RESET_ON_FORK) == 0);
+    REQUIRE(sched_setscheduler(0, SCHED_BATCH, &none) == 0 && sched_setscheduler(0, SCHED_OTHER, &none) == 0);
+    REQUIRE(sched_setscheduler(0, SCHED_IDLE, &none) == 0);
+    atomic_fetch_add(&chose, 1);
+}
+static void choose_in_hook(weft_worker *self, void *context) {
+    (void)self, (void)context;
+    choose_class();
+}
+static int choose_in_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    choose_class();
+    return 0;
+}
+
+static void test_class_is_free(void **state) {
+    (void)state;
+    for (int in_hook = 0; in_hook < 2; in_hook++) {
+        weft_config config = config_of(1);
+        if (in_hook) config.start = choose_in_hook;
+        atomic_store(&chose, 0);
+        weft_pool *pool = make_pool_with(&config);
+        weft_group group = WEFT_GROUP_INIT;
+        if (!in_hook) REQUIRE(weft_submit(pool, &group, choose_in_task, NULL, 0) == WEFT_OK);
+        REQUIRE(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0) == WEFT_OK);
+        assert_int_equal(atomic_load(&chose), 1);
+        end_pool(pool);
+    }
 }
 
 /* A pool whose maker has a short slice and is nice to others: neither changes. */
 static void *make_in_thread(void *nothing) {
     id_t self = (id_t)syscall(SYS_gettid);
-    REQUIRE(inherited_slice_set(150000) == 0 && setpriority(PRIO_PROCESS, self, 7) == 0);
+    REQUIRE(__real_os_slice_set(150000) == 0 && setpriority(PRIO_PROCESS, self, 7) == 0);
     weft_pool *pool = pool_of(1000000);
     for (int i = 0; i < WORKERS; i++) REQUIRE(sights.slice_ns[i] == 1000000 && sights.nice[i] == 7);
     end_pool(pool);
@@ -342,7 +390,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wishes),     cmocka_unit_test(test_makers_own), cmocka_unit_test(test_choice),
         cmocka_unit_test(test_background), cmocka_unit_test(test_refused),    cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_gives_way),  cmocka_unit_test(test_children),
+        cmocka_unit_test(test_gives_way),  cmocka_unit_test(test_children),   cmocka_unit_test(test_class_is_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,9 +257,8 @@ int os_policy_apply(const os_policy *policy);
 bool os_policy_is_real_time(void);
 /* The calling thread's time slice: how long it runs before another thread that waits for the CPU may have it. A thread with
  * a short slice that wakes need not wait for the end of a longer one. Linux 6.12 and later: values are limited to 0.1 to 100
- * ms. Once it is set, threads that the caller starts have the system's slice, unless the caller's nice value is negative. 0;
- * or a positive errno value, and nothing changed: EOPNOTSUPP, the kernel has no slices; EINVAL, the thread is in no ordinary
- * class. */
+ * ms. Threads that the caller starts inherit it. The caller may change its class as before. 0; or a positive errno value, and
+ * nothing changed: EOPNOTSUPP, the kernel has no slices; EINVAL, the thread is in no ordinary class. */
 int os_slice_get(uint64_t *slice_ns);
 int os_slice_set(uint64_t slice_ns);
 /* Binds the calling thread to that CPU. Returns as os_policy_apply; OS_NO_CPU: EINVAL. */

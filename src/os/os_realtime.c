@@ -52,12 +52,13 @@ int os_slice_get(uint64_t *slice_ns) {
     return error;
 }
 
+/* Without SCHED_FLAG_RESET_ON_FORK: an unprivileged thread that has it may no longer choose a class, not even SCHED_IDLE. So the
+ * thread's children inherit the slice. */
 int os_slice_set(uint64_t slice_ns) {
     struct attributes now;
     KEEP_ERRNO;
     int error = attributes_get(&now);
     now.runtime = slice_ns;
-    if (now.nice >= 0) now.flags |= KERNEL_RESET_ON_FORK; /* the flag would also reset new threads' negative nice value */
     if (error == 0 && syscall(SYS_sched_setattr, 0, &now, 0u) != 0) error = errno;
     return error;
 }

@@ -1,7 +1,9 @@
 /* idle.c: what an idle worker does. It polls, so that others may sleep. It wakes up ahead of work that it expects. And it
  * measures what a wake-up costs.
  *
- * Tiny tasks. The poller looks for work every POLL_NS, so a submitter need not wake anybody while another worker runs.
+ * Tiny tasks. The poller looks for work every POLL_NS, so a submitter need not wake anybody while another worker runs. It parks
+ * when no other worker runs. It also parks after IDLE_LOOKS looks at which nothing had begun and nothing was queued: the other
+ * worker's task is long then, and a submission wakes the parked worker, at a cost that no longer matters.
  *
  * More workers than CPUs. If tasks are short, no more workers are woken than there are CPUs, as long as another one polls:
  * the guard. It looks every GUARD_NS, or every second time. It becomes active if no task has begun since its last look, or if
@@ -34,7 +36,7 @@
 
 #define POLL_NS UINT64_C(200000)
 #define GUARD_NS UINT64_C(1000000)
-#define IDLE_LOOKS 4u /* looks at which there was nothing to do, then the guard parks */
+#define IDLE_LOOKS 4u /* looks at which there was nothing to do, then the poller parks */
 #define CALM_LOOKS 8u /* looks at which all went well, then the guard looks half as often */
 #define BLOCKED_ONCE 8u
 #define BLOCKED_MAX 32u
@@ -128,16 +130,15 @@ static bool poll_is_over(const struct weft_worker *seat, struct polling *polling
     if (!is_tiny && (rests || polling->moves)) learn_blocks(pool, rests);
     struct park_view view = park_look(&pool->park);
     bool has_room = !is_tiny && !poll_suffices(seat, &view);
-    bool nobody_runs = view.parked + view.polling >= load_rlx(&pool->workers);
-    bool is_idle = is_tiny ? nobody_runs : !polling->moves && polling->backlog == 0;
-    if (!is_idle)
+    bool nobody_runs = is_tiny && view.parked + view.polling >= load_rlx(&pool->workers);
+    if (polling->moves || polling->backlog > 0)
         polling->idle_looks = IDLE_LOOKS;
-    else if (polling->idle_looks > 0)
-        polling->idle_looks = is_tiny ? 0 : polling->idle_looks - 1;
+    else
+        polling->idle_looks--;
     polling->calm_looks = rests ? 0 : polling->calm_looks + 1;
     return polling->is_stuck || sources_are_open(pool) || sources_hold_back(pool) || rests ||
-           (is_tiny && polling->backlog > POLL_BACKLOG) || (polling->backlog > 0 && has_room) || polling->idle_looks == 0 ||
-           load_rlx(&pool->exits);
+           (is_tiny && polling->backlog > POLL_BACKLOG) || (polling->backlog > 0 && has_room) || nobody_runs ||
+           polling->idle_looks == 0 || load_rlx(&pool->exits);
 }
 
 static uint64_t next_look_ns(const weft_pool *pool, const struct polling *polling) {
@@ -165,9 +166,9 @@ enum poll_end poll_work(struct weft_worker *seat, bool is_searcher, uint64_t *si
     struct predict_seat *mine = predict_of(seat);
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + view.polling < load_rlx(&pool->workers);
-    bool guards = load_rlx(&pool->tasks_are_short) && may_guard(seat) && !mine->polled_in_vain;
+    bool guards = load_rlx(&pool->tasks_are_short) && may_guard(seat);
+    bool polls = (load_rlx(&pool->tiny) || guards) && another_runs && !mine->polled_in_vain && !pool->has_tokens;
     mine->polled_in_vain = false;
-    bool polls = (load_rlx(&pool->tiny) || guards) && another_runs && !pool->has_tokens;
     if (!polls || !park_poll_announce(&pool->park, seat->index, is_searcher)) return POLL_NOT;
     return poll_on(seat, since) ? POLL_WOKEN : POLL_OVER;
 }

@@ -14,7 +14,7 @@ struct predict_seat {
     int doubled;                 /* tasks.c: how often the pause before a look at the taken lane has doubled */
     bool feeder_is_still;        /* tasks.c: the thread that feeds the taken lane submitted one tiny task and waited */
     uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
-    bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
+    bool polled_in_vain;         /* idle.c: nothing came while it polled: it parks now */
     bool is_placed;              /* place.c: before its present sleep */
     bool by_clock;               /* its last sleep ended at the planned time */
     uint64_t idle_since;         /* ticks: the first time that it found nothing to do after it had worked */
