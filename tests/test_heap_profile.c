@@ -174,6 +174,26 @@ static void test_resized(void **state) {
     for (int i = 0; i < 1000; i++) weft_free(kept[i]);
 }
 
+/* What the heap's own counts call no allocation is none: a realloc that leaves the block as it is. */
+static void test_resized_in_place(void **state) {
+    (void)state;
+    enum { BYTES = 8 << 20, TIMES = 1000, LESS = 15, SHRUNK = 6 << 20 };
+    begin(1, 1);
+    uint64_t before = total(ALLOCATED_BYTES), live = total(LIVE_BYTES);
+    char *p = weft_alloc(BYTES);
+    for (int i = 0; i <= TIMES; i++) assert_ptr_equal(weft_realloc(p, BYTES - (size_t)(TIMES - i) % (LESS + 1)), p);
+    assert_in_range(total(ALLOCATED_BYTES) - before, BYTES, BYTES + BYTES / 10);
+    assert_in_range(total(LIVE_BYTES) - live, BYTES, BYTES + 1);
+    p = weft_realloc(weft_realloc(p, SHRUNK), BYTES); /* from here on it keeps its pages */
+    before = total(ALLOCATED_BYTES);
+    for (int i = 0; i < TIMES; i++) assert_ptr_equal(weft_realloc(p, i % 2 == 0 ? SHRUNK : BYTES), p);
+    assert_in_range(total(ALLOCATED_BYTES) - before, 0, BYTES / 10);
+    assert_in_range(total(LIVE_BYTES) - live, BYTES, BYTES + 1);
+    weft_free(p);
+    assert_int_equal(total(LIVE_BYTES), live);
+    weft_heap_profile_stop();
+}
+
 static atomic_bool runs;
 
 /* Blocks go round: each thread frees another's. */
@@ -408,6 +428,7 @@ int main(void) {
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_turns_alike),
         cmocka_unit_test(test_resized),
+        cmocka_unit_test(test_resized_in_place),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_unloaded),
         cmocka_unit_test(test_no_room),

@@ -290,6 +290,113 @@ static void test_decay_within_a_second(void **state) {
         }
 }
 
+/* ---- what a thread that goes on gives back beside its own slabs ---------------------------------------------------- */
+
+enum { LATER_BLOCKS = 160, LATER_MS = 2000 };
+struct leaver {
+    size_t size;
+    pthread_barrier_t freed, seen;
+    bool sleeps;
+};
+
+static void make_and_free(size_t size) {
+    static void *blocks[MANY];
+    int count = size < 1000 ? MANY : LATER_BLOCKS;
+    for (int i = 0; i < count; i++) REQUIRE((blocks[i] = memset(weft_alloc(size), 1, size)) != NULL);
+    for (int i = 0; i < count; i++) weft_free(blocks[i]);
+}
+
+static void *make_and_leave(void *argument) {
+    struct leaver *leaver = argument;
+    make_and_free(leaver->size);
+    if (!leaver->sleeps) return NULL;
+    pthread_barrier_wait(&leaver->freed);
+    pthread_barrier_wait(&leaver->seen);
+    return NULL;
+}
+
+/* The thread goes on with one block of 100 bytes in a millisecond of the test's own: those until no more than `left` bytes
+ * are in memory. */
+static int ms_until_gone(uint64_t left) {
+    int ms = 0;
+    for (; ms < LATER_MS && counts_now().resident_bytes > left; ms++) {
+        weft_free(weft_alloc(100));
+        atomic_fetch_add(&later_ns, 1000000);
+    }
+    return ms;
+}
+
+/* The same heap watches no more, and no turn is left to take. */
+static uint64_t empty_and_calm(void) {
+    weft_trim();
+    for (int i = 0; i < 8 * 250; i++) {
+        weft_free(weft_alloc(100));
+        atomic_fetch_add(&later_ns, 1000000);
+    }
+    uint64_t before = atomic_load(&looks);
+    for (int i = 0; i < 200; i++) weft_free(weft_alloc(100));
+    assert_int_equal(atomic_load(&looks) - before, 0);
+    return counts_now().resident_bytes;
+}
+
+/* Of the blocks of 64 KiB or more the caches keep a few; of those freed, at most a fifth may stay. */
+static void test_decay_of_large(void **state) {
+    (void)state;
+    static const size_t sizes[] = {40000, 70000, 140000, 250000, 300000, (size_t)5 << 20};
+    decay_after(0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t empty = empty_and_calm();
+        make_and_free(sizes[i]);
+        int ms = ms_until_gone(empty + sizes[i] * LATER_BLOCKS / 5);
+        print_message("%zu bytes: %d ms\n", sizes[i], ms);
+        assert_in_range(ms, 0, LATER_MS - 1);
+    }
+}
+
+/* What a thread freed before it ended, or before it sleeps, goes back by one that works; but a sleeping one's caches stay. */
+static void test_decay_of_others(void **state) {
+    (void)state;
+    static const size_t sizes[] = {100, 70000, 300000, (size_t)5 << 20};
+    decay_after(0);
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
+        struct leaver leaver = {.size = sizes[i / 2], .sleeps = i % 2 != 0};
+        uint64_t empty = empty_and_calm();
+        uint64_t taken = leaver.size < 1000 ? (uint64_t)MANY * leaver.size : (uint64_t)LATER_BLOCKS * leaver.size;
+        pthread_t thread;
+        REQUIRE(pthread_barrier_init(&leaver.freed, NULL, 2) == 0 && pthread_barrier_init(&leaver.seen, NULL, 2) == 0);
+        assert_int_equal(pthread_create(&thread, NULL, make_and_leave, &leaver), 0);
+        if (leaver.sleeps)
+            pthread_barrier_wait(&leaver.freed);
+        else
+            pthread_join(thread, NULL);
+        int ms = ms_until_gone(empty + taken / 4);
+        print_message("%zu bytes, then it %s: %d ms\n", leaver.size, leaver.sleeps ? "sleeps" : "ends", ms);
+        assert_in_range(ms, 0, LATER_MS - 1);
+        if (!leaver.sleeps) continue;
+        pthread_barrier_wait(&leaver.seen);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* What an ended thread made goes back once another has freed it. */
+static void *make_for_other(void *argument) {
+    void **blocks = argument;
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = memset(weft_alloc(200), 1, 200)) != NULL);
+    return NULL;
+}
+
+static void test_decay_of_ended_freed_by_other(void **state) {
+    (void)state;
+    static void *blocks[MANY];
+    pthread_t thread;
+    decay_after(0);
+    uint64_t empty = empty_and_calm();
+    assert_int_equal(pthread_create(&thread, NULL, make_for_other, blocks), 0);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+    assert_in_range(ms_until_gone(empty + UINT64_C(200) * MANY / 5), 0, LATER_MS - 1);
+}
+
 /* It goes on with eight blocks of any size in 10 ms: of no class are there many. How many of its frees are left to the next
  * look is chance. */
 static void test_decay_with_few_of_each(void **state) {
@@ -503,6 +610,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_with_few_of_each),
+        cmocka_unit_test(test_decay_of_large),
+        cmocka_unit_test(test_decay_of_others),
+        cmocka_unit_test(test_decay_of_ended_freed_by_other),
         cmocka_unit_test(test_decay_with_private_heaps_only),
         cmocka_unit_test(test_decay_of_ended_with_private_heaps_only),
         cmocka_unit_test(test_trim),

@@ -2,6 +2,7 @@
  * since the mode never ends. */
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "heap/heap.h"
 #include "mistake_help.h"
@@ -42,6 +43,13 @@ static void change(char *p) {
 #endif
     __asm__("" : "+r"(p));
     *p = (char)(*p ^ 1);
+}
+
+/* Page faults so far. */
+static size_t pages_taken(void) {
+    struct rusage usage;
+    REQUIRE(getrusage(RUSAGE_SELF, &usage) == 0);
+    return (size_t)usage.ru_minflt;
 }
 
 static uint32_t next(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
@@ -174,6 +182,19 @@ static void read_freed_mapping(void) {
     weft_free(p);
     read_at(p + 1000);
 }
+static void read_freed_mapping_later(void) {
+    begin();
+    char *p = weft_alloc(5 << 20);
+    weft_free(p);
+    memset(weft_alloc(5 << 20), 1, 5 << 20); /* which another's address has */
+    read_at(p + 1000);
+}
+static void free_mapping_twice(void) {
+    begin();
+    void *p = weft_alloc(5 << 20);
+    weft_free(p);
+    weft_free(p);
+}
 static void end_the_mode(void) {
     begin();
     store_rlx(&heap_mode.checks, false);
@@ -189,6 +210,8 @@ static void test_guards(void **state) {
     stops(write_before_mapping);
     stops(read_freed_run);
     stops(read_freed_mapping);
+    stops(read_freed_mapping_later);
+    dies(free_mapping_twice, "was freed already");
     if (os_page_size() != MODE_BYTES) SKIP("the mode's words have no page of their own");
     stops(end_the_mode);
 }
@@ -231,6 +254,23 @@ static void comes_back_late(void) {
         REQUIRE(weft_alloc(40) != freed);
     }
 }
+static void mapping_comes_back_late(void) {
+    enum { WAITING = 16 };
+    const char *freed[WAITING];
+    begin();
+    for (int i = 0; i < WAITING; i++) {
+        REQUIRE((freed[i] = weft_alloc(5 << 20)) != NULL);
+        for (int k = 0; k < i; k++) REQUIRE(freed[i] != freed[k]);
+        weft_free((void *)(uintptr_t)freed[i]);
+    }
+    bool again = false;
+    for (int i = 0; i < 1000 && !again; i++) { /* nor does address space run out */
+        const char *p = weft_alloc(5 << 20);
+        for (int k = 0; k < WAITING; k++) again |= p == freed[k];
+        weft_free((void *)(uintptr_t)p);
+    }
+    REQUIRE(again);
+}
 static void comes_back(void) {
     bool again = false;
     begin();
@@ -265,7 +305,28 @@ static void test_places(void **state) {
     lives(slab_places);
     lives(comes_back_late);
     lives(comes_back);
+    lives(mapping_comes_back_late);
     assert_true(secret_of_child() != secret_of_child());
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+/* A freed block is not filled where nobody can see it. */
+static void free_brings_in_nothing(void) {
+    begin();
+    for (int i = 0; i < 8; i++) weft_free(weft_alloc(5 << 20)); /* the thread has all of its own */
+    size_t before = pages_taken();
+    for (int i = 0; i < 8; i++) {
+        void *p = weft_alloc(5 << 20);
+        REQUIRE(p != NULL);
+        weft_free(p);
+    }
+    REQUIRE(pages_taken() - before < 8 * 32); /* of 1280 for each block */
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    lives(free_brings_in_nothing);
 }
 
 /* ---- what is right ------------------------------------------------------------------------------------------------ */
@@ -497,6 +558,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_guards),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

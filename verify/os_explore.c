@@ -98,6 +98,7 @@ bool os_unguard(void *memory, size_t bytes) {
     (void)memory, (void)bytes;
     return true;
 }
+bool os_bar(void *memory, size_t bytes) { return os_guard(memory, bytes); }
 void os_seal(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 uint64_t os_entropy(void) { return UINT64_C(0x5bd1e995a4c7f013); }
 void *os_alloc(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, CACHE_LINE); }

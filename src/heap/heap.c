@@ -555,6 +555,7 @@ static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
     void **oldest = heap->base[kind] + 1;
     uint32_t left = cache_count(heap, kind) - count;
     for (uint32_t i = 0; i < count; i++) heap_hooks.large_free(oldest[i], kind);
+    if (count != 0) heap_watch_begin(heap);
     count_frees(heap, kind, -(uint64_t)count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);

@@ -159,6 +159,8 @@ size_t large_size(const void *p, unsigned kind);
 size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
+/* Whether that leaves the block, which has a mapping, exactly as it is. */
+bool large_stays(const void *p, size_t size);
 /* Whether the block of that many bytes may have been requested with `size`, or resized to it. */
 bool large_may_have(size_t usable, unsigned kind, size_t size);
 

@@ -93,10 +93,10 @@ static void *realloc_private(void *p, size_t size) {
     return p;
 }
 
-/* As large_resize. A block that grows, or has a mapping, becomes a sample with the chance of its new size, as if it were
- * copied. Its end as a sample is reported first, because its address may be another block's as soon as it has moved. */
+/* As large_resize. A block that grows, or whose mapping changes, becomes a sample with the chance of its new size, as if it
+ * were copied. Its end as a sample is reported first, because its address may be another block's as soon as it has moved. */
 static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) {
-    bool is_anew = kind == KIND_DIRECT || size > usable, may_be_one = kind >= CACHED;
+    bool is_anew = kind == KIND_DIRECT ? !large_stays(p, size) : size > usable, may_be_one = kind >= CACHED;
     if (is_anew && may_be_one) sampling_end(p);
     void *resized = large_resize(p, kind, size);
     if (resized != NULL && is_anew) sampling_large(resized, size, __builtin_return_address(0));

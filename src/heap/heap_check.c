@@ -22,7 +22,8 @@
  *               neighbour. So a free checks both ends of its block. The slab's owner writes a bound before the first of the
  *               two blocks beside it is handed out; from then on every thread only reads it
  *   quarantine  has fewer blocks and bytes; the block that leaves is chosen at random. A block over MEDIUM_MAX that waits
- *               there is itself guarded, so it takes no memory, and any use of it is stopped
+ *               there is itself guarded, so it takes no memory, and any use of it is stopped. One with a mapping does not
+ *               wait where address space has a limit, but is unmapped at once
  *   marks       of a slot become NONE when a slab begins there, because its bounds are new, too
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -239,17 +240,40 @@ static void bounds_check(const struct block *block, uint64_t mark) {
 
 /* ---- what waits --------------------------------------------------------------------------------------------------- */
 
-/* Whether the block is guarded while it waits. */
-static bool is_wall(const struct block *block) {
-    return mode_is_secure() && block->kind >= CLASSES && block->kind <= KIND_RUN && !block->is_private;
+/* Whether the block is unmapped when it is freed. */
+static bool goes_at_once(const struct block *block) {
+    return mode_is_secure() && block->kind == KIND_DIRECT && (block->is_private || load_rlx(&depot.is_tight));
 }
 
-static size_t fill_size(const struct block *block) {
-    return (size_t)min_u64(block->usable - (has_bounds(block) ? SECRET_CANARY : 0), WAITS_MAX);
+/* Whether the block is guarded while it waits. */
+static bool is_wall(const struct block *block) {
+    return mode_is_secure() && block->kind >= CLASSES && !block->is_private && !goes_at_once(block);
+}
+
+/* false: the system refuses. */
+static bool wall_make(const struct block *block) {
+    if (block->kind == KIND_DIRECT) return os_bar(block->start, block->usable);
+    return os_guard(block->start, block->usable);
+}
+
+/* Returns whether the block can be freed. A mapping is unmapped as it is. */
+static bool wall_end(const struct block *block) {
+    return block->kind == KIND_DIRECT || os_unguard(block->start, block->usable);
+}
+
+/* In checked mode, a large block's pages that nobody touched stay untouched. A secure block may have been larger before. */
+static size_t fill_size(const struct block *block, uint64_t mark) {
+    size_t least = block->usable - (has_bounds(block) ? SECRET_CANARY : 0);
+    if (block->kind >= CLASSES && !mode_is_secure()) least = (size_t)min_u64(least, mark_size(mark) + CANARY_MAX);
+    return (size_t)min_u64(least, WAITS_MAX);
+}
+
+static void fill(const struct block *block, uint64_t mark) {
+    if (!is_wall(block) && !goes_at_once(block)) write_words(block->start, fill_size(block, mark), FILL_WORD);
 }
 
 static void fill_check(const struct block *block) {
-    size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_WORD);
+    size_t bytes = fill_size(block, load_rlx(block->mark)), at = first_other(block->start, bytes, FILL_WORD);
     if (at == bytes) return;
     const char *what = "was written after it was freed: first at offset ";
     fault_tell((struct fault){"quarantine", block->start, what, at}, block, load_rlx(block->mark));
@@ -352,7 +376,7 @@ static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
     unpoison(block.start, block.usable);
     if (!is_wall(&block))
         fill_check(&block);
-    else if (!os_unguard(block.start, block.usable))
+    else if (!wall_end(&block))
         return; /* it stays guarded for good */
     poison(block.start, block.usable);
     put(heap, &block);
@@ -368,12 +392,12 @@ static void detain(struct heap *heap, const struct block *block) {
     bool is_secure = mode_is_secure();
     uint32_t most = is_secure ? SECURE_BLOCKS : QUARANTINE_BLOCKS;
     size_t bytes = waiting_bytes(block), bytes_most = is_secure ? SECURE_BYTES : QUARANTINE_BYTES;
-    if (quarantine == NULL || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX)) {
+    if (quarantine == NULL || goes_at_once(block) || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX)) {
         put(heap, block);
         return;
     }
-    if (is_wall(block) && !os_guard(block->start, block->usable)) {
-        if (os_unguard(block->start, block->usable)) put(heap, block);
+    if (is_wall(block) && !wall_make(block)) {
+        if (wall_end(block)) put(heap, block);
         return;
     }
     while (quarantine->count == most || quarantine->bytes + bytes > bytes_most) release_oldest(heap, quarantine);
@@ -401,7 +425,7 @@ static struct block mark_end(void *p, size_t size) {
     canary_check(&block, "free", mark);
     front_check(&block, mark);
     if (has_bounds(&block)) bounds_check(&block, mark);
-    if (!is_wall(&block)) write_words(block.start, fill_size(&block), FILL_WORD);
+    fill(&block, mark);
     poison(block.start, block.usable);
     return block;
 }

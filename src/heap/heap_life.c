@@ -12,8 +12,8 @@
  * one call. So does a thread that will not be told, because the process has no key left.
  *
  * Decay. A turn is taken by the first thread that comes after its time. What has emptied goes to the depot at the first turn
- * after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow. A thread
- * whose slabs have emptied may do neither for a long time, so it watches: it also looks once in a number of frees
+ * after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow. It may do
+ * neither for a long time after something has emptied, so it watches: it also looks once in a number of frees
  * (heap_watch.c).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -307,6 +307,7 @@ static NOINLINE void decay_turn(struct heap *heap) {
     strip_ended();
     kept_purge(false);
     depot_purge(false);
+    purge_turned();
 }
 
 uint64_t heap_decay_period_ns(void) {

@@ -3,9 +3,10 @@
  * Memory that has emptied goes back at turns of decay, which a thread takes when it looks at the clock. After that the
  * thread may neither refill a cache nor overflow one, so frees are counted: after some frees of one kind a thread comes
  * here, and looks at the clock if its heap watches. A heap watches from the moment when a slab empties or a large block is
- * freed until its caches have rested a few times; turns of other threads are no rests of this heap. If a look shows that the
- * last one was a while ago, the thread is calm: then the next free of each kind looks again, so that turns are taken when
- * they are due. */
+ * freed until its caches have rested a few times; turns of other threads are no rests of this heap. All heaps watch while
+ * turns are left to take (pages/poke.h): what a thread has emptied that sleeps or has ended goes back by one that works. If
+ * a look shows that the last one was a while ago, the thread is calm: then the next free of each kind looks again, so that
+ * turns are taken when they are due. */
 #include "heap/heap.h"
 
 #ifndef WATCH_STEP
@@ -20,6 +21,8 @@ void heap_count_from(struct heap *heap, unsigned kind, uint32_t step) {
 static void look_soon(struct heap *heap) {
     for (unsigned i = 0; i < CACHED; i++) heap_count_from(heap, i, 1);
 }
+
+static bool watches(const struct heap *heap) { return heap->watches != 0 || load_rlx(&purge_turns) != 0; }
 
 static bool is_void(const struct heap *heap) {
     return load_rlx(&heaps.decay_ms) < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE;
@@ -36,7 +39,7 @@ void heap_watch_begin(struct heap *heap) {
 }
 
 void heap_watch_calm(struct heap *heap) {
-    if (heap->watches != 0) look_soon(heap);
+    if (watches(heap)) look_soon(heap);
 }
 
 void heap_watch_rest(struct heap *heap) {
@@ -44,7 +47,11 @@ void heap_watch_rest(struct heap *heap) {
 }
 
 bool heap_watch_counted(struct heap *heap, unsigned kind) {
-    heap_count_from(heap, kind, WATCH_STEP);
-    if (heap->watches != 0 && is_void(heap)) heap->watches = 0;
-    return heap->watches != 0;
+    uint64_t count = load_rlx(&heap->frees[kind]);
+    ASSERT((uint8_t)count == 0);
+    store_rlx(&heap->frees[kind], count + (WATCH_STEP << 8 | (256 - WATCH_STEP))); /* as heap_count_from does */
+    if (!watches(heap)) return false;
+    bool looks = !is_void(heap);
+    if (!looks) heap->watches = 0;
+    return looks;
 }

@@ -295,15 +295,20 @@ static void shrink_map(struct heap_segment *head, char *p, size_t before, size_t
     os_purge(p + wanted, end - front - wanted);
 }
 
+/* Whether the mapping stays as it is. */
+static bool map_stays(const struct heap_segment *head, size_t before, size_t wanted) {
+    return wanted == before || (wanted < before && wanted > before / 2 && head->resized == RESIZED_MORE);
+}
+
 /* Makes the mapping larger or smaller, with the same pages. NULL: no memory, or they cannot be moved. */
 static void *remap_block(void *p, size_t size) {
     struct heap_segment *head = head_of(p);
     size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
     size_t room = (size_t)(head->map_start + head->map_bytes - (char *)p);
-    if (wanted < before && wanted > before / 2 && head->resized == RESIZED_MORE) return p;
+    if (map_stays(head, before, wanted)) return p;
     if (wanted < before)
         head->resized = RESIZED_LESS;
-    else if (wanted > before && head->resized == RESIZED_LESS)
+    else if (head->resized == RESIZED_LESS)
         head->resized = RESIZED_MORE;
     if (wanted < before) {
         shrink_map(head, p, before, wanted);
@@ -434,6 +439,10 @@ void large_free(void *p, unsigned kind) {
 bool large_may_have(size_t usable, unsigned kind, size_t size) {
     if (kind > KIND_RUN) return true;
     return size > usable / 2 || (usable == SLOT_BYTES && size > RUN_LEAST);
+}
+
+bool large_stays(const void *p, size_t size) {
+    return size > MAPPING_LEAST && map_stays(head_of(p), large_size(p, KIND_DIRECT), round_up(size, PAGE));
 }
 
 void *large_resize(void *p, unsigned kind, size_t size) {

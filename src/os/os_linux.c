@@ -105,6 +105,12 @@ bool os_unguard(void *memory, size_t bytes) {
     return is_open;
 }
 
+bool os_bar(void *memory, size_t bytes) {
+    KEEP_ERRNO;
+    os_purge(memory, bytes);
+    return mprotect(memory, bytes, PROT_NONE) == 0;
+}
+
 void os_seal(void *memory, size_t bytes) {
     KEEP_ERRNO;
     if (mprotect(memory, bytes, PROT_READ) == 0) syscall(SYS_mseal, memory, bytes, 0UL);

@@ -70,6 +70,7 @@ bool os_unguard(void *memory, size_t bytes) {
     (void)memory, (void)bytes;
     return true;
 }
+bool os_bar(void *memory, size_t bytes) { return os_guard(memory, bytes); }
 void os_seal(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 uint64_t os_entropy(void) { return UINT64_C(0x5bd1e995a4c7f013); }
 
