@@ -51,8 +51,6 @@ static inline int view_furnish(view *v) {
     return 0;
 }
 
-#define VIEW_STACK_BYTES ((size_t)8 << 20) /* address space; the system's default may be too small for a host */
-
 /* A view on threads of its own. 0 or a negative errno value. */
 static inline int view_open_with(view *v, const weft_config *config) {
     int error = weft_pool_create(&v->pool, config);
@@ -86,12 +84,12 @@ static inline int view_open_shared(view *v, unsigned threads) {
     return 1;
 }
 
-/* Fills in a configuration for threads of a view's own, for view_open_with. */
+/* Fills in a configuration for threads of a view's own, for view_open_with. Their stacks have the size of a thread's that the
+ * host itself would make: `ulimit -s`, or what pthread_setattr_default_np has set. */
 static inline void view_own_threads(weft_config *config, unsigned threads, const char *name) {
     weft_config_init(config);
     config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config->name = name;
-    config->stack_size = VIEW_STACK_BYTES;
     config->flags = WEFT_POOL_NO_HELP;
 }
 
