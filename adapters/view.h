@@ -18,6 +18,7 @@
 typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
+    unsigned own;     /* how many threads of its own it asked for; 0: they are the process's */
 #ifdef VIEW_HAS_DATA
     void **data; /* VIEW_PLACES, by worker index; only its worker writes each */
 #endif
@@ -54,6 +55,7 @@ static inline int view_furnish(view *v) {
 /* A view on threads of its own. 0 or a negative errno value. */
 static inline int view_open_with(view *v, const weft_config *config) {
     int error = weft_pool_create(&v->pool, config);
+    v->own = config->workers;
     return error != WEFT_OK ? view_error(error) : view_furnish(v);
 }
 
@@ -77,6 +79,7 @@ static inline int view_open_shared(view *v, unsigned threads) {
     if (threads >= view_default_threads()) {
         int error = weft_pool_default(&v->pool);
         if (error != WEFT_OK) return view_error(error);
+        v->own = 0;
         if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
         weft_pool_destroy(&v->pool); /* made when the process had more CPUs */
     }
