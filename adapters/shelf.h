@@ -1,10 +1,16 @@
-/* shelf.h: a view whose jobs can be set aside: while it is paused, and while a destroy waits that may still be refused.
+/* shelf.h: a view whose jobs can be set aside while a destroy waits that may still be refused, or while it is paused; and of
+ * whose jobs no more run at once than it has threads of its own.
  *
  * Destroy drops the jobs that have not started. But a destroy called in a task, on whatever thread, may find that a job of
  * the view waits for that very task. Then it is refused, and nothing may be lost. So jobs that come up for running meanwhile
  * are copied and set aside, and dropped once the destroy has succeeded. After a refusal they go back into the queue as
  * permits, one for each job. Whatever comes up then, permit or job, is exchanged for the oldest job set aside. So jobs start
  * in their order.
+ *
+ * Where a job sleeps in a call of weft, weft lets another thread stand in for its own, and that one takes the next job, which
+ * the host's own pool would not have started: a pool of one thread may be there to run jobs one by one. So a thread needs a
+ * seat before its job starts, and a job that sleeps keeps its seat (shelf_sit). Threads get seats in the order in which they
+ * ask. On the process's pool there are no seats.
  *
  * Without memory to set a job aside, its thread waits with it while the view is paused, and runs it if a destroy waits.
  *
@@ -52,14 +58,60 @@ struct shelf_view {
     unsigned loose;    /* jobs whose permits are being sent */
     unsigned waits;    /* threads that sleep for a change: in shelf_wait, or in the adapter */
     shelf_copy *first, **end;
+    unsigned seats;         /* 0: jobs need none */
+    atomic_uint taken;      /* of these; for a moment also by threads that do not get one */
+    atomic_uint standing;   /* threads that sleep for a seat; changed under the lock */
+    uint64_t came, seated;  /* of these threads, ever */
+    pthread_cond_t vacated; /* with the lock */
 };
+
+static _Thread_local const shelf_view *shelf_running; /* whose job this thread runs */
 
 /* Call it after the view was opened. */
 static inline void shelf_furnish(shelf_view *k, void (*run)(shelf_job *job, weft_worker *self)) {
     k->run = run;
     k->end = &k->first;
+    k->seats = k->view.own;
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->changed, NULL);
+    pthread_cond_init(&k->vacated, NULL);
+}
+
+/* ---- seats ---------------------------------------------------------------------------------------------------------- */
+
+static inline void shelf_stand_up(shelf_view *k) {
+    atomic_fetch_sub(&k->taken, 1);
+    if (atomic_load(&k->standing) == 0) return;
+    pthread_mutex_lock(&k->lock);
+    pthread_cond_broadcast(&k->vacated);
+    pthread_mutex_unlock(&k->lock);
+}
+
+static inline void shelf_sit_in_turn(shelf_view *k) {
+    pthread_mutex_lock(&k->lock);
+    const uint64_t number = k->came++;
+    atomic_fetch_add(&k->standing, 1);
+    /* Whoever stands up later sees `standing`; a seat that was left before is seen here. */
+    while (number != k->seated || atomic_fetch_add(&k->taken, 1) >= k->seats) {
+        if (number == k->seated) atomic_fetch_sub(&k->taken, 1);
+        pthread_cond_wait(&k->vacated, &k->lock);
+    }
+    k->seated++;
+    atomic_fetch_sub(&k->standing, 1);
+    pthread_cond_broadcast(&k->vacated);
+    pthread_mutex_unlock(&k->lock);
+}
+
+/* Takes a seat, once there is one. false: this thread needs none, because it runs a job of the view already, or comes from
+ * outside and waits for it. */
+static inline bool shelf_sit(shelf_view *k) {
+    if (k->seats == 0 || shelf_running == k || weft_worker_here() == NULL) return false;
+    if (atomic_load(&k->standing) == 0) {
+        if (atomic_fetch_add(&k->taken, 1) < k->seats) return true;
+        shelf_stand_up(k);
+    }
+    shelf_sit_in_turn(k);
+    return true;
 }
 
 /* ---- setting aside; all with the lock held -------------------------------------------------------------------------- */
@@ -119,8 +171,13 @@ static inline shelf_job *shelf_choose(shelf_view *k, shelf_job *mine) {
 static int shelf_run(void *payload, weft_worker *self) {
     shelf_job *mine = payload, *chosen = mine;
     shelf_view *k = mine->home;
+    const shelf_view *outer = shelf_running;
+    const bool sits = shelf_sit(k);
     if (mine->size == 0 || atomic_load(&k->asks)) chosen = shelf_choose(k, mine);
+    shelf_running = k;
     if (chosen != NULL) k->run(chosen, self);
+    shelf_running = outer;
+    if (sits) shelf_stand_up(k);
     if (chosen != NULL && chosen != mine) shelf_free(chosen);
     return 0;
 }
@@ -233,6 +290,7 @@ static inline void shelf_drop(shelf_view *k) {
     }
     while (k->waits > 0) pthread_cond_wait(&k->changed, &k->lock);
     pthread_mutex_unlock(&k->lock);
+    pthread_cond_destroy(&k->vacated);
     pthread_cond_destroy(&k->changed);
     pthread_mutex_destroy(&k->lock);
 }

@@ -18,6 +18,7 @@
 typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
+    unsigned own;     /* how many threads of its own it asked for; 0: they are the process's */
 #ifdef VIEW_HAS_DATA
     void **data; /* VIEW_PLACES, by worker index; only its worker writes each */
 #endif
@@ -51,11 +52,10 @@ static inline int view_furnish(view *v) {
     return 0;
 }
 
-#define VIEW_STACK_BYTES ((size_t)8 << 20) /* address space; the system's default may be too small for a host */
-
 /* A view on threads of its own. 0 or a negative errno value. */
 static inline int view_open_with(view *v, const weft_config *config) {
     int error = weft_pool_create(&v->pool, config);
+    v->own = config->workers;
     return error != WEFT_OK ? view_error(error) : view_furnish(v);
 }
 
@@ -79,6 +79,7 @@ static inline int view_open_shared(view *v, unsigned threads) {
     if (threads >= view_default_threads()) {
         int error = weft_pool_default(&v->pool);
         if (error != WEFT_OK) return view_error(error);
+        v->own = 0;
         if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
         weft_pool_destroy(&v->pool); /* made when the process had more CPUs */
     }
@@ -86,12 +87,12 @@ static inline int view_open_shared(view *v, unsigned threads) {
     return 1;
 }
 
-/* Fills in a configuration for threads of a view's own, for view_open_with. */
+/* Fills in a configuration for threads of a view's own, for view_open_with. Their stacks have the size of a thread's that the
+ * host itself would make: `ulimit -s`, or what pthread_setattr_default_np has set. */
 static inline void view_own_threads(weft_config *config, unsigned threads, const char *name) {
     weft_config_init(config);
     config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config->name = name;
-    config->stack_size = VIEW_STACK_BYTES;
     config->flags = WEFT_POOL_NO_HELP;
 }
 

@@ -18,6 +18,7 @@ typedef struct host {
     bool (*add)(void *pool, void (*function)(void *), void *argument);
     void (*wait)(void *pool); /* or NULL: it has none */
     void (*destroy)(void *pool);
+    bool refuses; /* adds nothing while a destroy waits, and says so */
 } host;
 
 static void *make_thpool(void) { return thpool_init(THREADS); }
@@ -65,9 +66,9 @@ static bool add_vmaf(void *pool, void (*function)(void *), void *argument) {
 static void wait_vmaf(void *pool) { REQUIRE(vmaf_thread_pool_wait(pool) == 0); }
 static void destroy_vmaf(void *pool) { (void)vmaf_thread_pool_destroy(pool); }
 
-static const host hosts[] = {{"thpool", make_thpool, add_thpool, wait_thpool, destroy_thpool},
-                             {"oai", make_oai, add_oai, NULL, destroy_oai},
-                             {"libvmaf", make_vmaf, add_vmaf, wait_vmaf, destroy_vmaf}};
+static const host hosts[] = {{"thpool", make_thpool, add_thpool, wait_thpool, destroy_thpool, false},
+                             {"oai", make_oai, add_oai, NULL, destroy_oai, false},
+                             {"libvmaf", make_vmaf, add_vmaf, wait_vmaf, destroy_vmaf, true}};
 
 /* ---- one round ---------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +91,9 @@ static void chain_job(void *argument) {
     if (atomic_load(&s->stop)) return;
     sched_yield();
     atomic_fetch_add(&s->accepted, 1);
-    REQUIRE(s->host->add(s->pool, chain_job, s));
+    if (s->host->add(s->pool, chain_job, s)) return;
+    REQUIRE(s->host->refuses); /* the chain ends, and it was told */
+    atomic_fetch_sub(&s->accepted, 1);
 }
 
 static int destroy_task(void *payload, weft_worker *self) {

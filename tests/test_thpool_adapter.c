@@ -85,6 +85,53 @@ static void test_order(void **state) {
     thpool_destroy(pool);
 }
 
+/* ---- one order, whoever adds ------------------------------------------------------------------------------------------ */
+
+typedef struct ordered {
+    threadpool pool;
+    atomic_uint *next;
+    unsigned first, count;
+    unsigned wrong;
+} ordered;
+
+static void ordered_job(void *argument) {
+    ordered *o = argument;
+    o->wrong += atomic_fetch_add(o->next, 1) != o->first + o->count;
+    o->count++;
+}
+
+static void *add_some(void *argument) {
+    for (int i = 0; i < 3; i++) REQUIRE(thpool_add_work(((ordered *)argument)->pool, ordered_job, argument) == 0);
+    return NULL;
+}
+
+static void add_some_job(void *argument) { (void)add_some(argument); }
+
+/* Threads add one after the other, and then a job: the jobs of each come before those of the next. */
+static void test_order_of_submitters(void **state) {
+    (void)state;
+    enum { SUBMITTERS = 20 };
+    static ordered o[SUBMITTERS + 1];
+    threadpool pool = make(1);
+    atomic_uint next = 0;
+    gate g;
+    occupy(&g, pool);
+    for (unsigned i = 0; i <= SUBMITTERS; i++) o[i] = (ordered){pool, &next, 3 * i, 0, 0}; /* the job's are last */
+    for (unsigned i = 0; i < SUBMITTERS; i++) {
+        pthread_t thread;
+        if (i == SUBMITTERS / 2) assert_int_equal(thpool_add_work(pool, add_some_job, &o[SUBMITTERS]), 0);
+        assert_int_equal(pthread_create(&thread, NULL, add_some, &o[i]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    gate_open(&g);
+    thpool_wait(pool);
+    for (unsigned i = 0; i <= SUBMITTERS; i++) {
+        assert_int_equal(o[i].count, 3);
+        assert_int_equal(o[i].wrong, 0);
+    }
+    thpool_destroy(pool);
+}
+
 typedef struct spawn {
     threadpool pool;
     atomic_uint counter;
@@ -207,6 +254,114 @@ static void test_jobs_wait_for_each_other(void **state) {
     thpool_wait(pool);
     thpool_destroy(pool);
 }
+
+enum { MEET = 4 };
+
+static void join_group_job(void *argument) {
+    atomic_uint *arrived = argument;
+    atomic_fetch_add(arrived, 1);
+    while (atomic_load(arrived) < MEET) sched_yield();
+}
+
+/* Jobs that meet in groups as large as the pool come to their ends only if no group starts before the one added first has
+ * begun. Tiny jobs come first: threads would like to take several at once. */
+static void test_groups_meet(void **state) {
+    (void)state;
+    enum { GROUPS = 50 };
+    static atomic_uint arrived[GROUPS];
+    threadpool pool = make(MEET);
+    atomic_uint counter = 0;
+    for (int i = 0; i < 1000; i++) assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+    thpool_wait(pool);
+    for (int i = 0; i < GROUPS; i++) {
+        atomic_store(&arrived[i], 0);
+        for (int each = 0; each < MEET; each++) assert_int_equal(thpool_add_work(pool, join_group_job, &arrived[i]), 0);
+    }
+    thpool_wait(pool);
+    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&arrived[i]), MEET);
+    thpool_destroy(pool);
+}
+
+typedef struct serial {
+    threadpool other;
+    gate open;
+    atomic_uint at_once, most;
+} serial;
+
+static void serial_enter(serial *s) {
+    const unsigned now = atomic_fetch_add(&s->at_once, 1) + 1;
+    if (now > atomic_load(&s->most)) atomic_store(&s->most, now);
+}
+
+static void serial_wait_job(void *argument) {
+    serial *s = argument;
+    serial_enter(s);
+    REQUIRE(thpool_add_work(s->other, gate_job, &s->open) == 0);
+    thpool_wait(s->other);
+    atomic_fetch_sub(&s->at_once, 1);
+}
+
+static void serial_job(void *argument) {
+    serial_enter(argument);
+    atomic_fetch_sub(&((serial *)argument)->at_once, 1);
+}
+
+/* A job of a one-thread pool waits for another pool: nothing of its own pool starts meanwhile. */
+static void test_one_at_a_time(void **state) {
+    (void)state;
+    threadpool pool = make(1);
+    serial s = {.other = make(1)};
+    for (int round = 0; round < 20; round++) {
+        gate_init(&s.open);
+        assert_int_equal(thpool_add_work(pool, serial_wait_job, &s), 0);
+        assert_int_equal(thpool_add_work(pool, serial_job, &s), 0);
+        await(&s.open.entered);
+        for (int i = 0; i < 500; i++) sched_yield(); /* time to do what it must not */
+        gate_open(&s.open);
+        thpool_wait(pool);
+    }
+    assert_int_equal(atomic_load(&s.most), 1);
+    thpool_destroy(pool);
+    thpool_destroy(s.other);
+}
+
+static void name_job(void *name) { pthread_getname_np(pthread_self(), name, 16); }
+
+static void test_name(void **state) {
+    (void)state;
+    char name[16] = "";
+    threadpool pool = make(1);
+    assert_int_equal(thpool_add_work(pool, name_job, name), 0);
+    thpool_wait(pool);
+    assert_string_equal(name, "thpool-0");
+    thpool_destroy(pool);
+}
+
+static void stack_job(void *bytes) {
+    pthread_attr_t attr;
+    REQUIRE(pthread_getattr_np(pthread_self(), &attr) == 0);
+    REQUIRE(pthread_attr_getstacksize(&attr, bytes) == 0);
+    pthread_attr_destroy(&attr);
+}
+
+/* As threads that the host makes itself: its stacks may be larger than usual. */
+static void test_stack_size(void **state) {
+    (void)state;
+    pthread_attr_t before, large;
+    size_t bytes = 0;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&large), 0);
+    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)24 << 20), 0);
+    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    threadpool pool = make(1);
+    assert_int_equal(thpool_add_work(pool, stack_job, &bytes), 0);
+    thpool_wait(pool);
+    thpool_destroy(pool);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    pthread_attr_destroy(&large);
+    pthread_attr_destroy(&before);
+    assert_true(bytes >= (size_t)23 << 20);
+}
 #endif
 
 static void test_destroy_drops(void **state) {
@@ -316,15 +471,25 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_order),         cmocka_unit_test(test_jobs_add_jobs),
-        cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job),
-        cmocka_unit_test(test_several_wait),  cmocka_unit_test(test_wait_without_memory),
+        cmocka_unit_test(test_work_and_wait),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_jobs_add_jobs),
+        cmocka_unit_test(test_order_of_submitters),
+        cmocka_unit_test(test_working),
+        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_destroy_drops),
+        cmocka_unit_test(test_wait_in_a_job),
+        cmocka_unit_test(test_several_wait),
+        cmocka_unit_test(test_wait_without_memory),
 #ifdef WEFT_VIEW_SHARED
         cmocka_unit_test(test_bounded),
 #else
         cmocka_unit_test(test_jobs_wait_for_each_other),
+        cmocka_unit_test(test_groups_meet),
+        cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_name),
+        cmocka_unit_test(test_stack_size),
         cmocka_unit_test(test_signal_mask),
 #endif
     };

@@ -8,8 +8,10 @@
  *  - thread_data is one pointer for each thread and pool. It is NULL at first, and freed in destroy after the last job. If
  *    more outside threads run jobs than there are places for, theirs is freed at once.
  *  - Destroy without wait drops the jobs that have not started. thread_pool_weft.h has an option for that.
- * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy has
- * begun returns -ECANCELED.
+ *  - No more jobs run at once than the pool has threads, also while one of them waits for another pool.
+ *  - Enqueue after destroy has begun returns -ECANCELED, also in a job.
+ * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK. So does a destroy for which
+ * a job of the pool waits; enqueue has returned -ECANCELED meanwhile, and then works as before.
  *
  * Enqueue blocks while n_threads jobs wait to start, because each holds its pictures. A thread that could run them does not
  * block: it would wait for itself. With -DWEFT_VMAF_UNBOUNDED there is no bound, unless thread_pool_weft.h's options set
@@ -48,6 +50,11 @@ static _Thread_local const VmafThreadPool *running; /* the pool whose job this t
 
 static bool has_begun_to_end(VmafThreadPool *pool) { return atomic_load(&pool->shelf.stage) != SHELF_OPEN; }
 
+/* Whether enqueue returns -ECANCELED, also in a job, unless destroy runs what jobs add. */
+static bool refuses_jobs(VmafThreadPool *pool) {
+    return has_begun_to_end(pool) && !(running == pool && pool->options.destroy_runs);
+}
+
 static bool queue_is_full(VmafThreadPool *pool) {
     return pool->queued >= pool->options.queue_max && !has_begun_to_end(pool);
 }
@@ -67,7 +74,7 @@ static int queue_enter(VmafThreadPool *pool) {
     int is_needed = running == pool || (self != NULL && weft_worker_pool(self) == pool->shelf.view.pool);
     pthread_mutex_lock(&pool->shelf.lock);
     if (queue_is_full(pool) && !is_needed) queue_sleep(pool);
-    int error = has_begun_to_end(pool) && running != pool ? -ECANCELED : 0;
+    int error = refuses_jobs(pool) ? -ECANCELED : 0;
     if (error == 0) pool->queued++;
     pthread_mutex_unlock(&pool->shelf.lock);
     return error;
@@ -144,7 +151,7 @@ static size_t job_write(pool_job *job, const void *data, size_t size) {
 int vmaf_thread_pool_enqueue(VmafThreadPool *pool, void (*func)(void *data, void **thread_data), void *data,
                              size_t data_sz) {
     if (pool == NULL || func == NULL) return -EINVAL;
-    if (has_begun_to_end(pool) && running != pool) return -ECANCELED;
+    if (refuses_jobs(pool)) return -ECANCELED;
     union {
         pool_job job;
         _Alignas(16) unsigned char bytes[WEFT_INLINE_MAX];

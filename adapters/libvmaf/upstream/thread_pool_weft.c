@@ -4,9 +4,14 @@
  * Job data lies in weft's own queue; up to WEFT_INLINE_MAX bytes it needs no allocation. At most as many jobs wait to start
  * as there are threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where it would wait for
  * itself: there the new job runs at once.
+ *
+ * While a job sleeps in a call of another pool, weft lets another thread stand in for its own. That thread waits here for its
+ * turn, so that no more jobs run at once than there are threads, and they start in order.
  */
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +26,7 @@ typedef void (*VmafJobFunc)(void *data, void **thread_data);
 
 /* Lies in the queue, with a copy of the job's data behind it. */
 typedef struct VmafThreadPoolJob {
+    VmafThreadPool *pool;
     VmafJobFunc func;
     bool has_data;
 } VmafThreadPoolJob;
@@ -30,7 +36,16 @@ typedef struct VmafThreadPoolJob {
 struct VmafThreadPool {
     weft_pool *weft;
     weft_group jobs;
+    atomic_bool stop;
+    unsigned n_threads;
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t turn;
+    unsigned n_working;
+    unsigned long n_came, n_started;
 };
+
+/* The pool whose job this thread runs. */
+static _Thread_local const VmafThreadPool *running;
 
 static int vmaf_error(int weft_error)
 {
@@ -44,13 +59,48 @@ static int vmaf_error(int weft_error)
     }
 }
 
+static void job_begin(VmafThreadPool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    const unsigned long number = pool->n_came++;
+    while (number != pool->n_started || pool->n_working == pool->n_threads)
+        pthread_cond_wait(&pool->turn, &pool->lock);
+    pool->n_started++;
+    pool->n_working++;
+    if (pool->n_came != pool->n_started) pthread_cond_broadcast(&pool->turn);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void job_end(VmafThreadPool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->n_working--;
+    if (pool->n_came != pool->n_started) pthread_cond_broadcast(&pool->turn);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 static int vmaf_thread_pool_run(void *payload, weft_worker *self)
 {
     const VmafThreadPoolJob *job = payload;
+    VmafThreadPool *const pool = job->pool;
     void *data = job->has_data ? (char *) payload + JOB_SIZE : NULL;
+    const VmafThreadPool *const outer = running;
 
-    job->func(data, weft_worker_data(self));
+    /* A job that a full queue makes run inside another takes the other's turn. */
+    if (outer != pool) job_begin(pool);
+    running = pool;
+    if (!atomic_load(&pool->stop) || outer == pool)
+        job->func(data, weft_worker_data(self));
+    running = outer;
+    if (outer != pool) job_end(pool);
     return 0;
+}
+
+static void vmaf_thread_pool_free(VmafThreadPool *pool)
+{
+    pthread_cond_destroy(&pool->turn);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
 }
 
 int vmaf_thread_pool_create(VmafThreadPool **pool, VmafThreadPoolConfig cfg)
@@ -70,9 +120,12 @@ int vmaf_thread_pool_create(VmafThreadPool **pool, VmafThreadPoolConfig cfg)
     config.flags = WEFT_POOL_NO_HELP;
     config.data_free = cfg.thread_data_free;
 
+    p->n_threads = config.workers;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->turn, NULL);
     const int err = weft_pool_create(&p->weft, &config);
     if (err) {
-        free(p);
+        vmaf_thread_pool_free(p);
         *pool = NULL;
     }
     return vmaf_error(err);
@@ -84,6 +137,7 @@ int vmaf_thread_pool_enqueue(VmafThreadPool *pool,
 {
     if (!pool) return -EINVAL;
     if (!func) return -EINVAL;
+    if (atomic_load(&pool->stop)) return -ECANCELED;
     if (data_sz > WEFT_PAYLOAD_MAX - JOB_SIZE) return -ENOMEM;
 
     unsigned char small[WEFT_INLINE_MAX];
@@ -92,7 +146,7 @@ int vmaf_thread_pool_enqueue(VmafThreadPool *pool,
     unsigned char *const payload = size <= sizeof(small) ? small : malloc(size);
     if (!payload) return -ENOMEM;
 
-    const VmafThreadPoolJob job = { .func = func, .has_data = data != NULL };
+    const VmafThreadPoolJob job = { .pool = pool, .func = func, .has_data = data != NULL };
     memcpy(payload, &job, sizeof(job));
     if (data) memcpy(payload + JOB_SIZE, data, data_sz);
 
@@ -113,8 +167,13 @@ int vmaf_thread_pool_destroy(VmafThreadPool *pool)
 {
     if (!pool) return -EINVAL;
 
-    /* Jobs that have not started never do. */
-    const int err = weft_pool_abort(&pool->weft, NULL, NULL);
-    if (!err) free(pool);
+    if (running == pool) return -EDEADLK;
+
+    /* Jobs that have not started never do. Jobs that run may still call enqueue, which needs pool->weft. */
+    weft_pool *weft = pool->weft;
+    atomic_store(&pool->stop, true);
+    const int err = weft_pool_abort(&weft, NULL, NULL);
+    if (!err) vmaf_thread_pool_free(pool);
+    else atomic_store(&pool->stop, false);
     return vmaf_error(err);
 }
