@@ -365,7 +365,9 @@ WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
  * Announces that work for that many workers will come at that moment. These workers wake up shortly before it, by their
  * own timers, and look for work until 200 us after it if they have nothing else to do. The call itself wakes sleeping
  * workers briefly, so call it when time does not matter. There is one announced moment at a time: the next call
- * replaces it. Bursts that recur need no announcement: workers learn them.
+ * replaces it. Bursts that recur need no announcement: workers learn them. They are also awake for those that are due
+ * eight periods or more before the announced moment. Loops of up to 100 us that recur are learned by their caller, and
+ * nobody is awake for them until that moment has passed.
  * @param pool the pool
  * @param workers how many
  * @param when_ns on CLOCK_MONOTONIC; 0 withdraws the announcement; a moment that has passed is ignored

@@ -21,7 +21,8 @@
  *
  * Announced moments. weft_pool_expect writes the moment into the seats of the first workers and changes their event, so that
  * sleeping ones plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
- * changed. An announced moment has precedence over what the worker has learned, until it has passed.
+ * changed. An announced moment has precedence over what the worker has learned, from eight learned periods before it until it has
+ * passed. A loop's caller does not replace the program's announcement.
  *
  * Costs. They are measured on each wake-up that the pool sends.
  *
