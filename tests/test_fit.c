@@ -323,6 +323,12 @@ static void test_shares_follow(void **state) {
     assert_int_equal(weft_pool_resize(pool, 4), WEFT_OK);
     check_shares(pool, 3, 1);
     end_pool(pool);
+    config = config_of(8);
+    pool = make_pool_with(&config);
+    check_shares(pool, 8, 4);
+    assert_int_equal(weft_pool_resize(pool, 2), WEFT_OK);
+    check_shares(pool, 8, 1);
+    end_pool(pool);
 }
 
 /* What depends on the CPUs follows, too; by hand ends it; 0 begins anew. */
