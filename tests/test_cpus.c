@@ -99,6 +99,9 @@ static void test_affinity(void **state) {
     os_cpuset all;
     errno = EDOM;
     assert_true(os_cpuset_current(&all));
+    os_cpuset of_main;
+    assert_true(os_cpuset_main(&of_main));
+    assert_memory_equal(&of_main, &all, sizeof all);
     assert_int_equal(errno, EDOM);
     cpu_set_t reference;
     assert_int_equal(sched_getaffinity(0, sizeof reference, &reference), 0);

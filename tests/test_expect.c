@@ -285,6 +285,67 @@ static void test_told(void **state) {
     assert_int_equal(self.vain, 1);
 }
 
+/* What is announced for later hides no arrivals that recur until then; and it is not lost among them. */
+static void test_told_for_later(void **state) {
+    (void)state;
+    static const uint64_t moments[] = {START + UINT64_C(3600000000000), UINT64_MAX};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        struct sleeper self = sleeper_make(0, 0);
+        uint64_t at = steady(&self, START, 500 * US, 50);
+        forget_counts(&self);
+        expect_tell(&self.expect, moments[i]);
+        at = steady(&self, at, 500 * US, 1000);
+        print_message("told for later: ready %u of 1000, in vain %u\n", self.ready, self.vain);
+        assert_in_range(self.ready, 990, 1000);
+        rest(&self, at + 100000 * US); /* no more of them */
+        assert_true(expect_next(&self.expect, self.now, self.percent).wake > self.now + 1000000 * US);
+        assert_true(self.expect.planned == moments[i]);
+    }
+}
+
+/* An announcement costs the few arrivals before it, not all of the pattern. */
+static void test_told_beside_a_period(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = steady(&self, START, 1000 * US, 50);
+    forget_counts(&self);
+    for (uint32_t i = 0; i < 10; i++) { /* one between two others */
+        expect_tell(&self.expect, at + 100500 * US);
+        at = steady(&self, at, 1000 * US, 100);
+        arrival(&self, at + 500 * US);
+        at = steady(&self, at, 1000 * US, 20);
+    }
+    print_message("told between two others: ready %u of %u, in vain %u\n", self.ready, self.arrivals, self.vain);
+    assert_in_range(self.arrivals - self.ready, 0, 120);
+}
+
+static void test_told_while_the_budget_is_spent(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    (void)steady(&self, START, 500 * US, 50);
+    self.expect.spent = UINT64_C(1000000000);
+    expect_tell(&self.expect, self.now + 500 * US);
+    assert_true(expect_next(&self.expect, self.now, self.percent).wake == 0);
+    uint64_t later = self.now + 1000000 * US;
+    expect_tell(&self.expect, later);
+    uint64_t wake = expect_next(&self.expect, self.now, self.percent).wake;
+    assert_true(wake < later && later - wake < 1000 * US);
+}
+
+/* Who passes over a learned arrival does not pass over the announced one. */
+static void test_told_and_passed(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    (void)steady(&self, START, 500 * US, 50);
+    uint64_t later = self.now + 1000000 * US;
+    expect_tell(&self.expect, later);
+    assert_true(expect_next(&self.expect, self.now, self.percent).wake < self.now + 500 * US);
+    expect_pass(&self.expect, 16);
+    assert_true(expect_next(&self.expect, self.now, self.percent).wake > self.now + 900000 * US);
+    expect_pass(&self.expect, 16);
+    assert_true(expect_next(&self.expect, self.now, self.percent).wake == 0);
+}
+
 /* Irregular work: what is spent on patterns that are none. */
 static void test_no_pattern(void **state) {
     (void)state;
@@ -339,6 +400,10 @@ int main(void) {
         cmocka_unit_test(test_jumps),
         cmocka_unit_test(test_late_arrivals),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_told_for_later),
+        cmocka_unit_test(test_told_beside_a_period),
+        cmocka_unit_test(test_told_while_the_budget_is_spent),
+        cmocka_unit_test(test_told_and_passed),
         cmocka_unit_test(test_very_late_arrivals),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_unseen_arrivals),

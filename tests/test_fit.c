@@ -305,7 +305,6 @@ static void test_shares_follow(void **state) {
     weft_pool *pool = pool_of(1, 6);
     check_shares(pool, 1, 1);
     assert_int_equal(weft_pool_resize(pool, 6), WEFT_OK);
-    assert_true(load_rlx(&pool->fit_due) == UINT64_MAX); /* nobody looks any more */
     check_shares(pool, 6, 3);
     check_meeting(pool, meet_blocked, 0, 12); /* as many workers and as many spares */
     check_meeting(pool, meet, WEFT_GROUP_BACKGROUND, 3);
@@ -324,6 +323,12 @@ static void test_shares_follow(void **state) {
     assert_int_equal(weft_pool_resize(pool, 4), WEFT_OK);
     check_shares(pool, 3, 1);
     end_pool(pool);
+    config = config_of(8);
+    pool = make_pool_with(&config);
+    check_shares(pool, 8, 4);
+    assert_int_equal(weft_pool_resize(pool, 2), WEFT_OK);
+    check_shares(pool, 8, 1);
+    end_pool(pool);
 }
 
 /* What depends on the CPUs follows, too; by hand ends it; 0 begins anew. */
@@ -341,7 +346,6 @@ static void test_what_follows(void **state) {
     uint64_t ran = atomic_load(&load.run);
     while (atomic_load(&load.run) < ran + 2000) usleep(100);
     assert_int_equal(weft_pool_workers(pool), 2);
-    assert_true(load_rlx(&pool->fit_due) == UINT64_MAX); /* nobody looks */
     assert_int_equal(weft_pool_resize(pool, 0), WEFT_OK);
     until_there_are(pool, 4);
     atomic_store(&is_secret, true); /* then it stays what it was */

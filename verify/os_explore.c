@@ -427,6 +427,7 @@ bool os_cpuset_current(os_cpuset *set) {
     set->bits[0] = explore_cpus == NULL ? 3 : 1;
     return true;
 }
+bool os_cpuset_main(os_cpuset *set) { return os_cpuset_current(set); }
 bool os_cpuset_apply(const os_cpuset *set) {
     (void)set;
     return true;

@@ -347,7 +347,9 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
  * ones, and rest; their threads stay, with what `start` has made. A spare that stands in for a blocked one goes on until
  * that section ends. A pool with weft_config.workers 0 follows the affinity of its workers and the cgroup's quota by
  * itself, within about half a second of work, or after the next task if no thread rests, unless it has WEFT_POOL_BIND,
- * WEFT_POOL_LOCK or a real-time policy. This call ends that.
+ * WEFT_POOL_LOCK or a real-time policy. This call ends that. With the same exceptions, a pool whose number of workers was
+ * set still counts the CPUs of their affinity, but does not read the quota: whether its threads spin and wake up ahead
+ * depends on that.
  * @param pool the pool
  * @param workers how many: at most weft_config.workers; if that was 0, the number of the machine's CPUs, or, where the pool
  *     does not follow, as many as it began with; 0: follow affinity and quota again
@@ -363,7 +365,9 @@ WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
  * Announces that work for that many workers will come at that moment. These workers wake up shortly before it, by their
  * own timers, and look for work until 200 us after it if they have nothing else to do. The call itself wakes sleeping
  * workers briefly, so call it when time does not matter. There is one announced moment at a time: the next call
- * replaces it. Bursts that recur need no announcement: workers learn them.
+ * replaces it. Bursts that recur need no announcement: workers learn them. They are also awake for those that are due
+ * eight periods or more before the announced moment. Loops of up to 100 us that recur are learned by their caller, and
+ * nobody is awake for them until that moment has passed.
  * @param pool the pool
  * @param workers how many
  * @param when_ns on CLOCK_MONOTONIC; 0 withdraws the announcement; a moment that has passed is ignored

@@ -69,11 +69,11 @@ uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number) {
 /* A kernel built for more CPUs than OS_CPUS_MAX refuses a mask of that size. */
 #define MASK_SIZE_MAX ((size_t)1 << 16)
 
-static bool cpuset_current_big(os_cpuset *set) {
+static bool cpuset_of_big(pid_t thread, os_cpuset *set) {
     for (size_t size = sizeof *set * 2; size <= MASK_SIZE_MAX; size *= 2) {
         cpu_set_t *mask = os_alloc(size);
         if (mask == NULL) return false;
-        int failed = sched_getaffinity(0, size, mask);
+        int failed = sched_getaffinity(thread, size, mask);
         if (failed == 0) memcpy(set, mask, sizeof *set);
         os_free(mask);
         if (failed == 0) return true;
@@ -82,12 +82,16 @@ static bool cpuset_current_big(os_cpuset *set) {
     return false;
 }
 
-bool os_cpuset_current(os_cpuset *set) {
+static bool cpuset_of(pid_t thread, os_cpuset *set) {
     KEEP_ERRNO;
     memset(set, 0, sizeof *set);
-    bool known = sched_getaffinity(0, sizeof *set, (cpu_set_t *)set) == 0 || (errno == EINVAL && cpuset_current_big(set));
+    bool known =
+        sched_getaffinity(thread, sizeof *set, (cpu_set_t *)set) == 0 || (errno == EINVAL && cpuset_of_big(thread, set));
     return known && os_cpuset_count(set) != 0;
 }
+
+bool os_cpuset_current(os_cpuset *set) { return cpuset_of(0, set); }
+bool os_cpuset_main(os_cpuset *set) { return cpuset_of(getpid(), set); }
 
 bool os_cpuset_apply(const os_cpuset *set) {
     KEEP_ERRNO;

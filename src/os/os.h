@@ -437,6 +437,8 @@ typedef struct os_cpuset {
 bool os_cpuset_parse(os_cpuset *set, const char *text);
 /* The CPUs that the calling thread may use. false: the system does not say. */
 bool os_cpuset_current(os_cpuset *set);
+/* The same for the process's main thread. */
+bool os_cpuset_main(os_cpuset *set);
 unsigned os_cpuset_count(const os_cpuset *set);
 INLINE bool os_cpuset_has(const os_cpuset *set, uint32_t cpu) { return (set->bits[cpu / 64] >> cpu % 64 & 1) != 0; }
 /* The CPU at that index of the set, modulo the set's size. OS_NO_CPU: the set is empty. */

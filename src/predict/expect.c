@@ -246,21 +246,32 @@ static uint64_t told_arrival(const struct expect *expect, uint64_t now) {
     return expect->told > now && expect->told != expect->obeyed ? expect->told : 0;
 }
 
+/* The announced arrival, or the learned one if it comes long before that: then it is another one. Nearer ones may be the announced
+ * one itself: a program that announces each of its arrivals knows better than a pattern that some of them make by chance. */
+static uint64_t arrival_planned(struct expect *expect, uint64_t now) {
+    uint64_t told = told_arrival(expect, now);
+    uint64_t learned = learned_arrival(expect, now);
+    if (told == 0) return learned;
+    return learned != 0 && learned < told && (told - learned) / expect->period >= MULTIPLE_MAX ? learned : told;
+}
+
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent) {
     if (expect->lead == 0) expect->lead = LEAD_FIRST;
     if (expect->hold == 0) expect->hold = HOLD_USUAL;
-    uint64_t told = told_arrival(expect, now);
-    uint64_t arrival = told != 0 ? told : learned_arrival(expect, now);
+    uint64_t arrival = arrival_planned(expect, now);
     expect->planned = 0;
     if (arrival == 0 || percent == 0) return (struct expect_plan){0, 0};
     if (!may_spend(expect, now, percent)) {
         spend_less(expect, STEP_UP / 2);
-        return (struct expect_plan){0, 0};
+        arrival = told_arrival(expect, now + SPENT_SPAN); /* by then it may, and nobody may wake the worker before */
+        if (arrival == 0) return (struct expect_plan){0, 0};
+    } else if (!may_spend(expect, now, percent - percent / 8)) {
+        spend_less(expect, STEP_UP / 8);
     }
-    if (!may_spend(expect, now, percent - percent / 8)) spend_less(expect, STEP_UP / 8);
     expect->planned = arrival;
-    uint64_t hold = told != 0 ? HOLD_TOLD : expect->hold;
-    uint64_t lead = expect->lead + (told != 0 ? 0 : doubt(expect));
+    bool is_told = arrival == told_arrival(expect, now);
+    uint64_t hold = is_told ? HOLD_TOLD : expect->hold;
+    uint64_t lead = expect->lead + (is_told ? 0 : doubt(expect));
     return (struct expect_plan){arrival - min_u64(lead, arrival - 1), arrival + min_u64(hold, UINT64_MAX - arrival)};
 }
 
@@ -268,7 +279,7 @@ void expect_tell(struct expect *expect, uint64_t when) { expect->told = when; }
 
 void expect_pass(struct expect *expect, uint32_t arrivals) {
     expect->probation = (uint32_t)max_u64(expect->probation, arrivals);
-    expect->obeyed = expect->told;
+    if (expect->planned == expect->told) expect->obeyed = expect->told;
 }
 
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {

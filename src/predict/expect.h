@@ -52,7 +52,7 @@ void expect_arrival(struct expect *expect, uint64_t when, bool was_ready);
 /* Announces the moment of the next arrival; 0: withdraws it. Announcing the same moment again changes nothing. */
 void expect_tell(struct expect *expect, uint64_t when);
 /* Plans for the next arrival after `now`, spending at most `percent` of the time awake. Earlier arrivals count as missed. An
- * announced moment that lies ahead has precedence. */
+ * announced moment that lies ahead has precedence over what was learned, from eight periods before it on. */
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent);
 /* The worker was awake ahead of an arrival from `woke` to `now`. If the arrival came, expect_arrival follows. */
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now);

@@ -21,7 +21,8 @@
  *
  * Announced moments. weft_pool_expect writes the moment into the seats of the first workers and changes their event, so that
  * sleeping ones plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
- * changed. An announced moment has precedence over what the worker has learned, until it has passed.
+ * changed. An announced moment has precedence over what the worker has learned, from eight learned periods before it until it has
+ * passed. A loop's caller does not replace the program's announcement.
  *
  * Costs. They are measured on each wake-up that the pool sends.
  *
@@ -120,8 +121,8 @@ static void learn_blocks(weft_pool *pool, bool rests) {
 }
 
 /* Must the poller get up? It must if tasks pile up, if nothing moves, if a CPU may be free for short tasks, if a claim or a
- * lane is stuck (the running thread may be a wait that helps only with its own group), if there is nothing to guard, and at
- * the end. Otherwise the others do better without one more thread on the CPUs. */
+ * lane is stuck (the running thread may be a wait that helps only with its own group), if there is nothing to guard, if it is
+ * time to count the CPUs, and at the end. Otherwise the others do better without one more thread on the CPUs. */
 static bool poll_is_over(const struct weft_worker *seat, struct polling *polling) {
     weft_pool *pool = seat->pool;
     bool is_tiny = load_rlx(&pool->tiny) != 0;
@@ -138,7 +139,7 @@ static bool poll_is_over(const struct weft_worker *seat, struct polling *polling
     polling->calm_looks = rests ? 0 : polling->calm_looks + 1;
     return polling->is_stuck || sources_are_open(pool) || sources_hold_back(pool) || rests ||
            (is_tiny && polling->backlog > POLL_BACKLOG) || (polling->backlog > 0 && has_room) || nobody_runs ||
-           polling->idle_looks == 0 || load_rlx(&pool->exits);
+           polling->idle_looks == 0 || fit_is_due(pool) || load_rlx(&pool->exits);
 }
 
 static uint64_t next_look_ns(const weft_pool *pool, const struct polling *polling) {

@@ -8,6 +8,11 @@
  * Once none is awake, it sleeps until the next look is due, and then without an end; the next look of a worker makes it watch again.
  * A pool without a resting thread looks when a task has ended.
  *
+ * Where the number of workers was configured or set by hand, it stays. But whether threads spin and wake up ahead depends on the
+ * CPUs, so these are counted all the same: by affinity alone, without the quota's files (a sandbox may forbid those). They are fewer
+ * only if the main thread has lost them, too: if workers alone have, a start hook or a task has bound them, and whoever submits may
+ * be elsewhere.
+ *
  * More: resting threads continue, others are started. Fewer: a worker whose seat is beyond the number finishes its task and then
  * rests on its seat's event, like a spare that is not needed. The tasks that it has submitted are in its lanes, where others find
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
@@ -20,7 +25,8 @@
  * changes nothing and looks again before the next task.
  *
  * `workers`, `workers_made` and the threads' starts are under the pool's lock. A pool that is being destroyed starts no thread,
- * and destroy takes and releases the lock before it joins the threads.
+ * and destroy takes and releases the lock after it has set `exits` and before it joins the threads. So who has the lock and sees no
+ * `exits` may ask for the threads' CPUs.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   U1  set_workers: fence  sc  U4, P14  a worker that is to run again rests on the new event; a spare does not come
@@ -57,28 +63,37 @@ static bool cpus_of(const struct weft_worker *seat, os_cpuset *set, bool *is_sur
     return true;
 }
 
+static void add_set(os_cpuset *all, const os_cpuset *more) {
+    for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all->bits[word] |= more->bits[word];
+}
+
 /* Under the pool's lock: adds the workers' CPUs to the set, first worker first, until there are `enough`. Returns how many it has. */
 static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough, bool *is_sure) {
     os_cpuset one;
     for (uint32_t i = 0; i < pool->workers_made; i++) {
         if (!cpus_of(load_rlx(&pool->seats[i]), &one, is_sure)) continue;
-        for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all->bits[word] |= one.bits[word];
+        add_set(all, &one);
         if (os_cpuset_count(all) >= enough) break;
     }
     return os_cpuset_count(all);
 }
 
 /* The number of CPUs that the calling thread or any worker may be on: a task or start hook may restrict one worker, but the others
- * count. Before there are workers, only the calling thread's CPUs count. 0: not sure, and the next look is due at once. */
-static uint32_t cpus_of_workers(weft_pool *pool) {
-    os_cpuset all;
+ * count. Before there are workers, only the calling thread's CPUs count. If there are fewer than `least`, the main thread's count as
+ * well, up to `least`. 0: not sure, and the next look is due at once; or the pool ends. */
+static uint32_t cpus_of_workers(weft_pool *pool, uint32_t least) {
+    os_cpuset all, of_main;
     bool is_sure = true;
     if (!os_cpuset_current(&all)) return load_rlx(&pool->cpu_count);
     os_lock(&pool->lock);
-    uint32_t count = add_cpus(pool, &all, OS_CPUS_MAX, &is_sure);
-    if (!is_sure && pool->follows) store_rlx(&pool->fit_due, 0);
+    bool ends = load_rlx(&pool->exits); /* then threads may be joined once the lock is free */
+    uint32_t count = ends ? 0 : add_cpus(pool, &all, OS_CPUS_MAX, &is_sure);
+    if (!is_sure) store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
-    return is_sure ? count : 0;
+    if (ends) return 0;
+    if (!is_sure || count >= least || !os_cpuset_main(&of_main)) return is_sure ? count : 0;
+    add_set(&all, &of_main);
+    return (uint32_t)min_u64(os_cpuset_count(&all), least);
 }
 
 bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
@@ -89,6 +104,10 @@ bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
     bool is_first = pool->workers_made == 0;
     if (is_first || (pool->config.flags & WEFT_POOL_BIND) != 0 || !os_cpuset_current(&own)) return false;
     return add_cpus(pool, set, enough, &is_sure) >= enough && memcmp(set, &own, sizeof own) != 0;
+}
+
+static void note_quota(weft_pool *pool, uint32_t count, uint32_t allowed) {
+    store_rlx(&pool->cpus_quota, count < allowed ? count : OS_CPUS_MAX);
 }
 
 static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
@@ -110,7 +129,9 @@ void fit_configure(weft_pool *pool) {
     bool is_chosen = config->workers == 0;
     uint32_t count = is_chosen ? os_cpu_count() : os_cpu_count_lately();
     store_rlx(&pool->cpu_count, count);
-    count_cpus(pool, count, cpus_of_workers(pool));
+    uint32_t allowed = cpus_of_workers(pool, 0);
+    note_quota(pool, count, allowed);
+    count_cpus(pool, count, allowed);
     pool->is_fitted = is_chosen && may_look(config);
     pool->follows = pool->is_fitted;
     pool->fit_ticks = FIT_NS / 1000 * os_ticks_per_us();
@@ -118,7 +139,7 @@ void fit_configure(weft_pool *pool) {
     pool->workers_max = config->workers;
     if (pool->is_fitted) pool->workers_max = (uint32_t)min_u64(max_u64(os_cpus_online(), config->workers), WEFT_WORKERS_MAX);
     store_rlx(&pool->workers, config->workers);
-    store_rlx(&pool->fit_due, pool->is_fitted ? os_ticks() + pool->fit_ticks : UINT64_MAX);
+    store_rlx(&pool->fit_due, may_look(config) ? os_ticks() + pool->fit_ticks : UINT64_MAX);
 }
 
 int64_t fit_spin_ns(const weft_pool *pool) {
@@ -164,10 +185,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_lock(&pool->lock);
     uint32_t before = load_rlx(&pool->workers);
     bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
-    if (mover == BY_HAND) {
-        pool->follows = false;
-        store_rlx(&pool->fit_due, UINT64_MAX);
-    }
+    if (mover == BY_HAND) pool->follows = false;
     uint32_t now = may ? fit_start(pool, wanted) : before;
     store_rlx(&pool->workers, now);
     if (pool->background_follows) store_rlx(&pool->background_max, fit_background(now));
@@ -187,28 +205,32 @@ static void call_watcher(weft_pool *pool) {
     if (workers < pool->workers_max) event_raise(&pool->park.slots[workers].event);
 }
 
-/* Puts the next look off. false: another worker makes this one, or there is to be none. */
-static bool put_off(weft_pool *pool) {
+/* Puts the next look off. false: another worker makes this one. *follows: the number of workers is to follow. */
+static bool put_off(weft_pool *pool, bool *follows) {
     os_lock(&pool->lock);
     uint64_t now = os_ticks();
-    bool is_due = pool->follows && load_rlx(&pool->fit_due) <= now;
+    bool is_due = load_rlx(&pool->fit_due) <= now;
     if (is_due) store_rlx(&pool->fit_due, now + pool->fit_ticks);
+    *follows = pool->follows;
     os_unlock(&pool->lock);
     return is_due;
 }
 
 NOINLINE void fit_look_slow(weft_pool *pool) {
-    if (!put_off(pool)) return;
+    bool follows;
+    if (!put_off(pool, &follows)) return;
     call_watcher(pool);
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
-    uint32_t workers_have = cpus_of_workers(pool);
-    if (workers_have == 0) return;
-    uint32_t count = os_cpu_count_now(workers_have);
+    uint32_t before = load_rlx(&pool->cpu_count);
+    uint32_t workers_have = cpus_of_workers(pool, follows ? 0 : allowed);
+    if (workers_have == 0 || (!follows && workers_have == allowed)) return;
+    uint32_t count = follows ? os_cpu_count_now(workers_have) : (uint32_t)min_u64(workers_have, load_rlx(&pool->cpus_quota));
     if (count == 0) return; /* not known: nothing changes */
+    if (follows) note_quota(pool, count, workers_have);
     count_cpus(pool, count, workers_have);
+    if (before != load_rlx(&pool->cpu_count) || allowed != load_rlx(&pool->cpus_allowed)) fit_times(pool);
     uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
-    if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
-    fit_times(pool);
+    if (!follows || wanted == load_rlx(&pool->workers)) return;
     set_workers(pool, wanted, BY_LOOK);
     call_watcher(pool); /* it may be another one now */
 }

@@ -20,10 +20,11 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted);
  * from those of the workers. false: they do not differ, or the workers' CPUs are not known. */
 bool fit_cpus(const weft_pool *pool, os_cpuset *set);
 
-/* Called by a worker between tasks, or between some of many tiny ones: counts the CPUs, if it is time. */
+/* Called by a worker between tasks, or between some of many tiny ones, and when it has polled: counts the CPUs, if it is time. */
 void fit_look_slow(weft_pool *pool);
+INLINE bool fit_is_due(const weft_pool *pool) { return UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due)); }
 INLINE void fit_look(weft_pool *pool) {
-    if (UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due))) fit_look_slow(pool);
+    if (fit_is_due(pool)) fit_look_slow(pool);
 }
 /* Called by the seat's own thread when it takes a CPU out of its affinity for a while: with FIT_UNSURE before the change, with that
  * CPU after it, and with OS_NO_CPU once the CPU is back. The CPU still counts among those that the thread may use. */

@@ -557,7 +557,10 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     uint64_t since;
     slice_before_sleep(seat);
     enum poll_end polled = predict_poll(seat, is_searcher, &since);
-    if (polled != POLL_NOT) return polled == POLL_WOKEN && time_wake(seat, since);
+    if (polled != POLL_NOT) {
+        fit_look(seat->pool); /* those who run tasks beside it may all be outside threads, which do not look */
+        return polled == POLL_WOKEN && time_wake(seat, since);
+    }
     predict_before_park(seat);
     bool was_woken = park(seat, is_searcher);
     predict_after_park(seat, was_woken);

@@ -139,10 +139,11 @@ struct weft_pool {
     uint32_t workers_max;     /* seats for workers; the spares' seats come after them */
     ATOMIC(uint32_t) cpu_count;    /* CPUs for the workers; this and the next are written by fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
+    ATOMIC(uint32_t) cpus_quota;   /* CPUs of the quota when it was last read; OS_CPUS_MAX: all */
     ATOMIC(uint64_t) fit_due;      /* ticks: time of the next count of CPUs; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* ticks between two counts */
-    bool is_fitted;                /* it may count CPUs, because the number of workers was not configured */
-    bool follows;                  /* it still adapts to that count; under the lock */
+    bool is_fitted;                /* `workers` may follow that count, because it was not configured */
+    bool follows;                  /* it does; under the lock */
     bool ordered;
     bool helps;                             /* waits may help */
     bool placing;                           /* sleepers keep off their waker's CPU */

@@ -344,6 +344,11 @@ bool os_cpuset_current(os_cpuset *set) {
         if (!sim_self()->bound || os_cpuset_has(&sim_self()->allowed, cpu)) set->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
     return true;
 }
+bool os_cpuset_main(os_cpuset *set) { /* nothing has bound it */
+    memset(set, 0, sizeof *set);
+    for (uint32_t cpu = 0; cpu < M.cpus; cpu++) set->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
+    return true;
+}
 bool os_cpuset_apply(const os_cpuset *set) {
     sim_thread *self = sim_self();
     charge(CALLER, PS(syscall_ns));
