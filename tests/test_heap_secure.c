@@ -311,6 +311,11 @@ static void test_places(void **state) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
+static size_t resident_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    return counts.resident_bytes;
+}
 /* A freed block is not filled where nobody can see it. */
 static void free_brings_in_nothing(void) {
     begin();
@@ -323,13 +328,17 @@ static void free_brings_in_nothing(void) {
     }
     REQUIRE(pages_taken() - before < 8 * 32); /* of 1280 for each block */
 }
+/* Of a large block no page is touched behind its canary. */
+static void end_brings_in_nothing(void) {
+    enum { COUNT = 100, BYTES = 33000 };
+    begin();
+    weft_free(weft_alloc(BYTES));
+    size_t before = resident_now();
+    for (int i = 0; i < COUNT; i++) REQUIRE(weft_alloc(BYTES) != NULL);
+    REQUIRE(resident_now() - before < COUNT * 4096 * 3 / 2);
+}
 
 static void begin_checked(void) { REQUIRE(configure(WEFT_HEAP_CHECKED) == WEFT_OK); }
-static size_t resident_now(void) {
-    weft_heap_counts counts = {.struct_size = sizeof counts};
-    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
-    return counts.resident_bytes;
-}
 /* Pages of a large block that its program never touched are not filled when it is freed; those that it had are. */
 static void checked_free_brings_in_nothing(void) {
     enum { COUNT = 200, BYTES = 33000, QUARANTINE = 1 << 16 };
@@ -354,6 +363,7 @@ static void test_memory(void **state) {
     dies(checked_large_written_after_free, "was written after it was freed: first at offset 32999");
     if (SANITIZED) SKIP("a sanitizer's own pages count as well");
     lives(free_brings_in_nothing);
+    if (os_page_size() == 4096) lives(end_brings_in_nothing);
 }
 
 /* ---- what is right ------------------------------------------------------------------------------------------------ */
