@@ -505,7 +505,7 @@ static size_t free_bytes(void) {
 }
 
 void depot_put(struct heap_segment *segment, uint64_t slots) {
-    uint64_t open = slots == 0 ? 0 : guards_end(segment, slots);
+    uint64_t open = guards_end(segment, slots);
     if (open == 0) return;
     bool is_empty = slots_put(segment, open);
     if (UNLIKELY(is_empty) && load_rlx(&depot.is_tight) && free_bytes() > TIGHT_SPARE) segment_hollow(segment);
