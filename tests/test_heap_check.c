@@ -531,34 +531,9 @@ static void never_ends(void) {
     free_twice();
 }
 
-static size_t resident_now(void) {
-    weft_heap_counts counts = {.struct_size = sizeof counts};
-    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
-    return counts.resident_bytes;
-}
-/* Pages of a large block that its program never touched are not filled when it is freed; those that it had are. */
-static void free_brings_in_nothing(void) {
-    enum { COUNT = 200, BYTES = 33000, QUARANTINE = 1 << 16 };
-    static unsigned char *blocks[COUNT];
-    begin();
-    for (int i = 0; i < COUNT; i++) REQUIRE((blocks[i] = memset(weft_alloc(BYTES), 1, BYTES)) != NULL);
-    size_t before = resident_now();
-    for (int i = 0; i < COUNT; i++) weft_free(blocks[i]);
-    REQUIRE(resident_now() <= before + QUARANTINE + COUNT * 4096);
-}
-static void large_written_after_free(void) {
-    begin();
-    char *p = weft_alloc(33000);
-    weft_free(p);
-    scribble(p, 32999, 1);
-    weft_trim();
-}
-
 static void test_right(void **state) {
     (void)state;
     lives(churn_checked);
-    lives(free_brings_in_nothing);
-    dies(large_written_after_free, "was written after it was freed: first at offset 32999");
     lives(begin_late);
     lives(begin_too_late);
     lives(begin_after_private);

@@ -13,6 +13,14 @@
 #include "pages/depot.h"
 #include "weft.h"
 
+static unsigned unmaps;
+int __real_munmap(void *memory, size_t bytes);
+int __wrap_munmap(void *memory, size_t bytes);
+int __wrap_munmap(void *memory, size_t bytes) {
+    unmaps++;
+    return __real_munmap(memory, bytes);
+}
+
 static weft_heap_counts counts_now(void) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
@@ -137,7 +145,7 @@ static void test_large_after_small(void **state) {
 
 static int align_in_child(void *unused) {
     (void)unused;
-    enum { PIECE = 1 << 16, LEFT = 136 }; /* room for a segment at its multiple, none for what the block would map */
+    enum { PIECE = 1 << 16, LEFT = 72 }; /* room for a segment at its multiple, none for what the block would map */
     static void *pieces[SPACE / PIECE];
     size_t count = 0;
     weft_free(weft_alloc_aligned(2 << 20, 3 << 20));
@@ -466,6 +474,24 @@ static unsigned char *resize(unsigned char *p, size_t before, size_t size) {
     return q;
 }
 
+/* Of many, each is unmapped once and nothing else; if it is kept meanwhile, and has one more segment for its head, that one
+ * before. */
+static void test_frames_unmapped_once(void **state) {
+    (void)state;
+    enum { FRAMES = 100 };
+    static void *frames[FRAMES];
+    if (SANITIZED || is_emulated()) SKIP("the system places mappings otherwise");
+    weft_trim();
+    for (size_t times = 1; times <= 2; times++) {
+        size_t size = times == 1 ? SEGMENT_BYTES + (1 << 20) : SEGMENT_BYTES;
+        unmaps = 0;
+        for (int i = 0; i < FRAMES; i++) REQUIRE((frames[i] = weft_alloc(size)) != NULL);
+        for (int i = 0; i < FRAMES; i++) weft_free(frames[i]);
+        weft_trim();
+        assert_in_range(unmaps, 1, times * FRAMES + FRAMES / 4);
+    }
+}
+
 /* Sizes that alternate stay where they are, and bring in no page again, from the second time on: across the bound between
  * slabs and runs, between runs of which the lesser is less than half, across the bound between runs and mappings, and between
  * mappings. */
@@ -599,6 +625,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_of_whole_segments),
         cmocka_unit_test(test_frames_bounded),
         cmocka_unit_test(test_frames_of_threads),
+        cmocka_unit_test(test_frames_unmapped_once),
         cmocka_unit_test(test_realloc_alternates),
         cmocka_unit_test(test_realloc_gives_back),
         cmocka_unit_test(test_trim_between),

@@ -1,5 +1,5 @@
-/* Secure mode: what it tells or stops, where blocks lie, and that what is right goes on as ever. Every case runs in a child,
- * since the mode never ends. */
+/* Secure mode: what it tells or stops, where blocks lie, and that what is right goes on as ever; and what memory a free takes,
+ * also in checked mode. Every case runs in a child, since the modes never end. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -311,6 +311,11 @@ static void test_places(void **state) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
+static size_t resident_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    return counts.resident_bytes;
+}
 /* A freed block is not filled where nobody can see it. */
 static void free_brings_in_nothing(void) {
     begin();
@@ -323,10 +328,42 @@ static void free_brings_in_nothing(void) {
     }
     REQUIRE(pages_taken() - before < 8 * 32); /* of 1280 for each block */
 }
+/* Of a large block no page is touched behind its canary. */
+static void end_brings_in_nothing(void) {
+    enum { COUNT = 100, BYTES = 33000 };
+    begin();
+    weft_free(weft_alloc(BYTES));
+    size_t before = resident_now();
+    for (int i = 0; i < COUNT; i++) REQUIRE(weft_alloc(BYTES) != NULL);
+    REQUIRE(resident_now() - before < COUNT * 4096 * 3 / 2);
+}
+
+static void begin_checked(void) { REQUIRE(configure(WEFT_HEAP_CHECKED) == WEFT_OK); }
+/* Pages of a large block that its program never touched are not filled when it is freed; those that it had are. */
+static void checked_free_brings_in_nothing(void) {
+    enum { COUNT = 200, BYTES = 33000, QUARANTINE = 1 << 16 };
+    static unsigned char *blocks[COUNT];
+    begin_checked();
+    for (int i = 0; i < COUNT; i++) REQUIRE((blocks[i] = memset(weft_alloc(BYTES), 1, BYTES)) != NULL);
+    size_t before = resident_now();
+    for (int i = 0; i < COUNT; i++) weft_free(blocks[i]);
+    REQUIRE(resident_now() <= before + QUARANTINE + COUNT * 4096);
+}
+static void checked_large_written_after_free(void) {
+    begin_checked();
+    char *p = weft_alloc(33000);
+    weft_free(p);
+    scribble(p, 32999, 1);
+    weft_trim();
+}
 
 static void test_memory(void **state) {
     (void)state;
+    lives(checked_free_brings_in_nothing);
+    dies(checked_large_written_after_free, "was written after it was freed: first at offset 32999");
+    if (SANITIZED) SKIP("a sanitizer's own pages count as well");
     lives(free_brings_in_nothing);
+    if (os_page_size() == 4096) lives(end_brings_in_nothing);
 }
 
 /* ---- what is right ------------------------------------------------------------------------------------------------ */
@@ -555,11 +592,8 @@ static void test_right(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_guards),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_told),   cmocka_unit_test(test_guards), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,22 @@
 #include <sys/mman.h>
 
 static size_t unmapped_bytes;
+static unsigned unmaps;
 int __real_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes) {
     unmapped_bytes += bytes;
+    unmaps++;
     return __real_munmap(memory, bytes);
+}
+
+/* Of address space that is mapped. */
+static size_t bytes_mapped(void) {
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%zu", &pages) == 1);
+    fclose(file);
+    return pages * os_page_size();
 }
 
 /* What a move finds in the end: nothing where it was to go, or a mapping that another thread has made there meanwhile. */
@@ -65,15 +76,45 @@ static void test_map_aligned(void **state) {
     size_t page = os_page_size(), size = 3 * page;
     assert_null(os_map_aligned(SIZE_MAX - page, 2 * page));
     for (size_t alignment = page; alignment <= 1024 * page; alignment *= 2) {
-        unmapped_bytes = 0;
+        size_t before = bytes_mapped();
         unsigned char *memory = os_map_aligned(size, alignment);
         assert_non_null(memory);
         assert_int_equal((uintptr_t)memory % alignment, 0);
-        assert_int_equal(unmapped_bytes, alignment);
+        if (!is_emulated()) assert_int_equal(bytes_mapped(), before + size);
         assert_true(all_equal(memory, size, 0));
         memset(memory, 0xa5, size);
         assert_true(os_unmap(memory, size));
     }
+}
+
+/* Multiples of their alignment, one after the other, are mapped side by side, and hardly anything is unmapped for it. */
+static void test_map_side_by_side(void **state) {
+    (void)state;
+    enum { COUNT = 64, MOST = COUNT / 4 };
+    size_t alignment = 1024 * os_page_size(), size = 2 * alignment, before = bytes_mapped();
+    char *ranges[COUNT];
+    unmaps = 0;
+    for (int i = 0; i < COUNT; i++) assert_non_null(ranges[i] = os_map_aligned(size, alignment));
+    if (!SANITIZED && !is_emulated()) assert_in_range(unmaps, 0, MOST);
+    for (int i = 0; i < COUNT; i++) assert_true(os_unmap(ranges[i], size));
+    if (!is_emulated()) assert_int_equal(bytes_mapped(), before);
+}
+
+/* Where the system would begin elsewhere, the next place below is taken; if that is not free, any other. */
+static void test_map_below(void **state) {
+    (void)state;
+    size_t page = os_page_size(), alignment = 1024 * page, size = 2 * alignment, before = bytes_mapped();
+    char *around = os_map_aligned(4 * size, alignment), *room = around + size + page;
+    assert_true(around != NULL && os_unmap(room, size)); /* what is below the room's first multiple is taken */
+    char *elsewhere = os_map_aligned(size, alignment);
+    assert_true(elsewhere != NULL && (uintptr_t)elsewhere % alignment == 0);
+    assert_true(elsewhere + size <= around || elsewhere >= around + 4 * size);
+    if (!is_emulated()) assert_int_equal(bytes_mapped(), before + 4 * size);
+    assert_true(os_unmap(around, size + page) && os_unmap(room + size, 2 * size - page) && os_unmap(elsewhere, size));
+    char *last = os_map(page), *below = os_map_aligned(size, alignment);
+    assert_true(last != NULL && below != NULL && (uintptr_t)below % alignment == 0);
+    if (!is_emulated()) assert_int_equal(bytes_mapped(), before + page + size);
+    assert_true(os_unmap(last, page) && os_unmap(below, size));
 }
 
 /* A move that the system begins and gives up leaves a hole: it is filled, or told where another mapping came into it. After that
@@ -157,6 +198,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_map_aligned),
+        cmocka_unit_test(test_map_side_by_side),
+        cmocka_unit_test(test_map_below),
         cmocka_unit_test(test_move_given_up),
         cmocka_unit_test(test_purge_of_parts),
         cmocka_unit_test(test_purge_of_locked_memory),

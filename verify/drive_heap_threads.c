@@ -538,6 +538,43 @@ static void take_turns(void) {
 EXPLORE_DRIVER(heap_watch_turns, .about = "the same while another thread takes the turns of decay", .setup = setup,
                .threads = {go_on_beside, take_turns}, .check = check);
 
+/* What another empties goes back by a thread that goes on with little, also if it empties during a turn. */
+static bool is_putting; /* the test's own */
+static void setup_left(void) {
+    setup();
+    is_putting = false;
+    store_rlx(&left, 0);
+}
+/* Each thread sees what the other stored before its last turn: no machine hides a store for that long. */
+static uint32_t see_and_show(uint32_t n) {
+    add_rel(drive_heap_told, &left, n);
+    return add_acq(drive_heap_seen, &left, 0);
+}
+static void empty_slots(void) {
+    for (uint32_t i = 0; i < 3; i++) {
+        struct slots got = depot_take(1);
+        is_putting = true;
+        see_and_show(0);
+        depot_soil(got);
+        depot_put(got.segment, got.bits);
+        purge_poke();
+        see_and_show(1);
+        is_putting = false;
+        sleep_for_a_turn();
+    }
+}
+static bool left_waits(void) { return see_and_show(0) < 3 || slots_wait(); }
+static void go_on_after_it(void) {
+    uint32_t beside = 0;
+    for (uint64_t end_ns = os_now_ns() + 64 * heap_decay_period_ns(); left_waits(); sleep_for_a_turn()) {
+        EXPECT(os_now_ns() < end_ns);
+        beside = is_putting ? beside + 1 : 0;
+        if (beside < 2) heap_free(heap_alloc(BLOCK_MIN));
+    }
+}
+EXPLORE_DRIVER(heap_watch_left, .about = "a thread gives back what another empties", .setup = setup_left,
+               .threads = {go_on_after_it, empty_slots}, .check = check);
+
 static void start_or_stop(void) {
     for (int i = 0; i < 2; i++) {
         int error = purge_set(explore_pick(2) == 0, NULL);

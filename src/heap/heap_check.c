@@ -157,14 +157,21 @@ static size_t canary_size(const struct block *block, size_t size) {
     return (size_t)min_u64(block->usable - size, CANARY_MAX);
 }
 
-/* The last canary of the block: where the excess of a large block ends, and another block may begin. */
+/* Whether a guard follows the block. */
+static bool is_walled(const struct block *block) {
+    if (!mode_is_secure() || block->kind < CLASSES) return false;
+    return block->kind == KIND_DIRECT || is_guarded(segment_of(block->start), slot_of(block->start));
+}
+
+/* The last canary of the block: where the excess of a large block ends, and another block may begin. If a guard is there, the
+ * block has none, so it needs no page for it. */
 static char *canary_last(const struct block *block) { return block->start + block->usable - canary_least(); }
 
 static void canary_write(const struct block *block, size_t size) {
     bool is_bounded = has_bounds(block);
     size_t inside = block->usable - (is_bounded ? SECRET_CANARY : 0) - size;
     write_words(block->start + size, (size_t)min_u64(inside, CANARY_MAX), canary_word());
-    if (!is_bounded) write_words(canary_last(block), canary_least(), canary_word());
+    if (!is_bounded && !is_walled(block)) write_words(canary_last(block), canary_least(), canary_word());
 }
 
 static void canary_check(const struct block *block, const char *call, uint64_t mark) {
@@ -172,7 +179,7 @@ static void canary_check(const struct block *block, const char *call, uint64_t m
     size_t size = mark_size(mark), bytes = canary_size(block, size), least = canary_least(),
            at = first_other(block->start + size, bytes, canary_word());
     if (at == bytes) {
-        at = first_other(canary_last(block), least, canary_word());
+        at = is_walled(block) ? least : first_other(canary_last(block), least, canary_word());
         if (at == least) return;
         at += block->usable - least - size;
     }
@@ -256,9 +263,11 @@ static bool wall_make(const struct block *block) {
     return os_guard(block->start, block->usable);
 }
 
-/* Returns whether the block can be freed. A mapping is unmapped as it is. */
+/* Returns whether the block can be freed. A mapping is unmapped as it is, and a run is opened together with the guards beside
+ * it, if it has any. */
 static bool wall_end(const struct block *block) {
-    return block->kind == KIND_DIRECT || os_unguard(block->start, block->usable);
+    if (is_walled(block)) return true;
+    return os_unguard(block->start, block->usable);
 }
 
 /* In checked mode, a large block's pages that nobody touched stay untouched. A secure block may have been larger before. */

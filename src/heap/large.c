@@ -215,13 +215,11 @@ static size_t record_end(const void *p) {
     return add_rlx(&mapped_bytes, -gone) - gone;
 }
 
-/* A block of whole segments needs one more for its head. This unmaps the rest of the mapping behind the whole segments at
- * once: a kept range would count it, though hardly any of it is in memory. */
-static size_t cut_end(char *start, size_t bytes, size_t used) {
+/* A block of whole segments needs one more for its head. Only the whole segments of the mapping are kept: a kept range would
+ * count the rest, though hardly any of it is in memory. */
+static size_t kept_part(size_t bytes, size_t used) {
     size_t whole = used & ~SEGMENT_MASK;
-    if (bytes % SEGMENT_BYTES != 0 || whole == 0 || used - whole > PAGE) return bytes;
-    if (whole != bytes) os_unmap(start + whole, bytes - whole);
-    return whole;
+    return bytes % SEGMENT_BYTES != 0 || whole == 0 || used - whole > PAGE ? bytes : whole;
 }
 
 static void unmap_block(const void *p) {
@@ -230,12 +228,14 @@ static void unmap_block(const void *p) {
     size_t bytes = head->map_bytes, had = load_rlx(&head->mapping->bytes), live = record_end(p);
     head->mapping = NULL;
     unpoison(start, bytes);
-    bytes = cut_end(start, bytes, (size_t)((const char *)p - start) + had);
-    bool is_kept =
-        bytes % SEGMENT_BYTES == 0 && !mode_is_secure() && kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4));
-    if (is_kept || os_unmap(start, bytes)) return;
-    if (bytes % SEGMENT_BYTES == 0 && !mode_is_secure())
-        kept_put(start, bytes, SIZE_MAX); /* there are too many mappings to unmap it: kept for the next block */
+    size_t part = kept_part(bytes, (size_t)((const char *)p - start) + had);
+    bool may_keep = bytes % SEGMENT_BYTES == 0 && !mode_is_secure();
+    if (may_keep && kept_put(start, part, (size_t)max_u64(KEPT_BYTES, live / 4))) {
+        if (part != bytes) os_unmap(start + part, bytes - part);
+        return;
+    }
+    if (os_unmap(start, bytes)) return;
+    if (may_keep) kept_put(start, bytes, SIZE_MAX); /* there are too many mappings to unmap it: kept for the next block */
 }
 
 /* Makes reused memory zeros again, without bringing in pages that are not in memory. */

@@ -131,10 +131,19 @@ uint64_t os_entropy(void) {
     return number;
 }
 
-/* Maps more than needed and cuts off both ends. The kernel allocates downwards, so the highest aligned place leaves no hole
- * too small for the next mapping: mappings whose sizes are multiples of their alignment lie side by side. */
-void *os_map_aligned(size_t bytes, size_t alignment) {
-    if (bytes > SIZE_MAX - alignment) return NULL;
+#if !defined(MAP_FIXED_NOREPLACE)
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* Maps these addresses. false: they are not free. Kernels before 4.17 take the address only as a hint. */
+static bool map_at(void *place, size_t bytes) {
+    void *memory = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (memory != place && memory != MAP_FAILED) munmap(memory, bytes);
+    return memory == place;
+}
+
+/* Maps more than needed and cuts off both ends. */
+static void *map_and_cut(size_t bytes, size_t alignment) {
     char *memory = os_map(bytes + alignment);
     if (memory == NULL) return NULL;
     size_t behind = ((uintptr_t)memory + alignment) & (alignment - 1);
@@ -142,6 +151,20 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
     os_unmap(memory, before);
     if (behind != 0) os_unmap(memory + before + bytes, behind);
     return memory + before;
+}
+
+/* The kernel allocates downwards, in the highest hole with room. After the first one, mappings whose sizes are multiples of
+ * their alignment mostly lie side by side: the kernel's place is aligned, and no hole too small for the next one is left. If
+ * it is not, then the aligned place before it is, and that is mostly free. */
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    KEEP_ERRNO;
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    char *memory = os_map(bytes);
+    size_t over = (uintptr_t)memory & (alignment - 1);
+    if (memory == NULL || over == 0) return memory;
+    os_unmap(memory, bytes);
+    memory -= over;
+    return memory != NULL && map_at(memory, bytes) ? memory : map_and_cut(bytes, alignment);
 }
 
 void os_huge(void *memory, size_t bytes, bool wanted) {
@@ -158,10 +181,6 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
 #if !defined(MREMAP_DONTUNMAP)
 #define MREMAP_DONTUNMAP 4
 #endif
-#if !defined(MAP_FIXED_NOREPLACE)
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 /* Linux (to 6.16) may unmap what was at `to` and only then find that the pages cannot move; os_grow is called first to find
  * that out. The hole is mapped again, unless another thread was faster. An operation that the kernel does not know fails
  * (EINVAL) before anything is unmapped. A process at its limit of mappings would lose a range each time, so the first loss
@@ -174,9 +193,7 @@ static enum os_moved move(void *from, size_t bytes, void *to, int how) {
     if (!os_moves()) return OS_STAYED;
     if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | how, to) != MAP_FAILED) return OS_MOVED;
     if (errno == EINVAL) return OS_STAYED;
-    void *filled = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (filled == to) return OS_STAYED;
-    if (filled != MAP_FAILED) munmap(filled, bytes); /* kernels before 4.17 take the address only as a hint */
+    if (map_at(to, bytes)) return OS_STAYED;
     store_rlx(&moves_lose, true);
     return OS_LOST;
 }

@@ -433,18 +433,27 @@ static void guards_make(struct slots *got) {
     *got = (struct slots){got->segment, got->bits & ~guards, got->dirty & ~guards, got->part & ~guards};
 }
 
-/* Removes the guards of slots that are about to be free. Returns the guards, except those that the system does not
- * unprotect: they stay guards. */
+/* The lowest bit, and those adjacent to it above. */
+static uint64_t bits_first(uint64_t bits) {
+    uint64_t low = bits & -bits;
+    return bits & ~(bits + low);
+}
+
+/* Removes the guards of slots that are about to be free, and what guards these themselves. Returns the slots and the guards,
+ * except those that the system does not unprotect: they stay as they are for good. */
 static uint64_t guards_end(struct heap_segment *segment, uint64_t bits) {
     uint64_t front = bits >> 1 & ~bits & load_rlx(&segment->fronts);
-    uint64_t rear = bits << 1 & ~bits & load_rlx(&segment->rears), guards = front | rear;
-    if (LIKELY(guards == 0)) return 0;
-    for (uint64_t left = guards; left != 0; left &= left - 1)
-        if (!os_unguard(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES)) guards &= ~(left & -left);
-    and_rlx(&segment->fronts, ~(front & guards));
-    and_rlx(&segment->rears, ~(rear & guards));
-    count_slots(__builtin_popcountll(guards), 0);
-    return guards;
+    uint64_t rear = bits << 1 & ~bits & load_rlx(&segment->rears), guards = front | rear, open = bits | guards;
+    if (LIKELY(guards == 0)) return bits;
+    for (uint64_t left = open, some; left != 0; left &= ~some) {
+        some = bits_first(left);
+        char *start = slot_start(segment, (unsigned)__builtin_ctzll(some));
+        if (!os_unguard(start, (size_t)__builtin_popcountll(some) * SLOT_BYTES)) open &= ~some;
+    }
+    and_rlx(&segment->fronts, ~(front & open));
+    and_rlx(&segment->rears, ~(rear & open));
+    count_slots(__builtin_popcountll(guards & open), 0);
+    return open;
 }
 
 struct slots depot_take_run(unsigned count, unsigned align) {
@@ -496,8 +505,9 @@ static size_t free_bytes(void) {
 }
 
 void depot_put(struct heap_segment *segment, uint64_t slots) {
-    if (slots == 0) return;
-    bool is_empty = slots_put(segment, slots | guards_end(segment, slots));
+    uint64_t open = guards_end(segment, slots);
+    if (open == 0) return;
+    bool is_empty = slots_put(segment, open);
     if (UNLIKELY(is_empty) && load_rlx(&depot.is_tight) && free_bytes() > TIGHT_SPARE) segment_hollow(segment);
 }
 

@@ -12,7 +12,7 @@ INLINE uint32_t purge_word_of(uint32_t state) { return (uint32_t)os_fork_count()
 
 /* Turns of decay until all that was made so far has gone back. While there are any, threads that work look at the clock
  * (heap_watch.c), whichever thread made it. */
-#define POKE_TURNS 3u /* what has emptied goes back at the second one after; one more for what the first one empties */
+#define POKE_TURNS 4u /* at the second one after; one more for what the first one empties, and one for what crosses a turn */
 typedef ATOMIC(uint32_t) turn_count;
 extern turn_count purge_turns;
 
