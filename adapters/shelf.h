@@ -66,6 +66,7 @@ struct shelf_view {
 };
 
 static _Thread_local const shelf_view *shelf_running; /* whose job this thread runs */
+static _Thread_local bool shelf_sits;                 /* and whether it has a seat for that */
 
 /* Call it after the view was opened. */
 static inline void shelf_furnish(shelf_view *k, void (*run)(shelf_job *job, weft_worker *self)) {
@@ -172,11 +173,13 @@ static int shelf_run(void *payload, weft_worker *self) {
     shelf_job *mine = payload, *chosen = mine;
     shelf_view *k = mine->home;
     const shelf_view *outer = shelf_running;
-    const bool sits = shelf_sit(k);
+    const bool outer_sits = shelf_sits, sits = shelf_sit(k);
     if (mine->size == 0 || atomic_load(&k->asks)) chosen = shelf_choose(k, mine);
+    if (outer != k) shelf_sits = sits;
     shelf_running = k;
     if (chosen != NULL) k->run(chosen, self);
     shelf_running = outer;
+    shelf_sits = outer_sits;
     if (sits) shelf_stand_up(k);
     if (chosen != NULL && chosen != mine) shelf_free(chosen);
     return 0;

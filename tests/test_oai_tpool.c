@@ -1,6 +1,9 @@
 /* test_oai_tpool.c: OpenAirInterface's thread pool of tasks and its counting answers, on weft; and what its threads are. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "few_threads.h"
+
+#include "os/os.h"
 
 #include "task_ans.h"
 #include "thread-pool.h"
@@ -72,6 +75,7 @@ static void test_floating(void **state) {
 
 static void gate_args(void *args) { gate_task(&args, NULL); }
 
+#ifdef WEFT_OAI_HELP
 /* The only thread stands in a gate: what the joining thread has pushed it runs itself. A hang is the failure. */
 static void test_join_runs_its_own(void **state) {
     (void)state;
@@ -89,6 +93,163 @@ static void test_join_runs_its_own(void **state) {
     assert_int_equal(atomic_load(&c.counter), 5);
     gate_open(&g);
     abortTpool(&pool);
+}
+
+#else
+typedef struct locked {
+    pthread_mutex_t lock; /* it says if its holder takes it again */
+    task_ans_t ans;
+    int error;
+    gate busy;
+} locked;
+
+static void lock_args(void *args) {
+    locked *l = args;
+    l->error = pthread_mutex_lock(&l->lock);
+    if (l->error == 0) pthread_mutex_unlock(&l->lock);
+    completed_task_ans(&l->ans);
+}
+
+static void *open_late(void *args) {
+    for (int i = 0; i < 1000; i++) sched_yield(); /* most likely the join sleeps by now */
+    for (int i = 0; i < 2; i++)
+        gate_open(((gate *const *)args)[i]); /* one thread runs that task, the other the joined one */
+    return NULL;
+}
+
+/* A join in a thread with a lock that a task takes for which it does not wait: the threads are busy, and a join that ran what
+ * its thread had pushed would run that task. */
+static void test_join_runs_nothing(void **state) {
+    (void)state;
+    static char two[] = "-1,-1";
+    tpool_t pool;
+    locked l = {.error = -1};
+    gate other;
+    task_ans_t ans;
+    counting c = {.counter = 0};
+    pthread_t thread;
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&l.lock, &attr);
+    initNamedTpool(two, &pool, false, "own");
+    gate *const gates[] = {&other, &l.busy};
+    for (int i = 0; i < 2; i++) {
+        gate_init(gates[i]);
+        pushTpool(&pool, (task_t){.args = gates[i], .func = gate_args});
+        await(&gates[i]->entered);
+    }
+    init_task_ans(&l.ans, 1);
+    pthread_mutex_lock(&l.lock);
+    pushTpool(&pool, (task_t){.args = &l, .func = lock_args});
+    push_counted(&pool, &c, &ans, 1);
+    REQUIRE(pthread_create(&thread, NULL, open_late, (void *)gates) == 0);
+    join_task_ans(&ans);
+    pthread_mutex_unlock(&l.lock);
+    join_task_ans(&l.ans);
+    pthread_join(thread, NULL);
+    assert_int_equal(l.error, 0);
+    abortTpool(&pool);
+    pthread_mutex_destroy(&l.lock);
+    pthread_mutexattr_destroy(&attr);
+}
+
+enum { MEET = 4 };
+
+static void meet_args(void *args) {
+    atomic_uint *arrived = args;
+    atomic_fetch_add(arrived, 1);
+    while (atomic_load(arrived) < MEET) usleep(10); /* the threads may be real-time ones */
+}
+
+/* Tasks that meet in groups as large as the pool: one thread's start in the order in which it pushed them. Tiny ones come
+ * first, of which threads would like to take several at once. */
+static void test_groups_meet(void **state) {
+    (void)state;
+    enum { GROUPS = 50 };
+    static atomic_uint arrived[GROUPS];
+    tpool_t pool;
+    counting c = {.counter = 0};
+    task_ans_t ans;
+    initFloatingCoresTpool(MEET, &pool, false, NULL);
+    push_counted(&pool, &c, &ans, 1000);
+    join_task_ans(&ans);
+    for (int i = 0; i < GROUPS; i++) {
+        atomic_store(&arrived[i], 0);
+        for (int each = 0; each < MEET; each++) pushTpool(&pool, (task_t){.args = &arrived[i], .func = meet_args});
+    }
+    abortTpool(&pool);
+    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&arrived[i]), MEET);
+}
+#endif
+
+typedef struct serial {
+    tpool_t *other;
+    task_ans_t *ans;
+    gate open;
+    atomic_uint at_once, most;
+} serial;
+
+static void serial_enter(serial *s) {
+    const unsigned now = atomic_fetch_add(&s->at_once, 1) + 1;
+    if (now > atomic_load(&s->most)) atomic_store(&s->most, now);
+}
+
+static void serial_leave(serial *s) {
+    atomic_fetch_sub(&s->at_once, 1);
+    completed_task_ans(s->ans);
+}
+
+typedef struct gated {
+    gate *gate;
+    task_ans_t ans;
+} gated;
+
+static void gated_args(void *args) {
+    gated *g = args;
+    gate_args(g->gate);
+    completed_task_ans(&g->ans);
+}
+
+static void serial_join_args(void *args) {
+    serial *s = args;
+    gated g = {.gate = &s->open};
+    serial_enter(s);
+    init_task_ans(&g.ans, 1);
+    pushTpool(s->other, (task_t){.args = &g, .func = gated_args});
+    await(&s->open.entered); /* it has begun, so nobody helps with it */
+    sem_post(&s->open.entered);
+    join_task_ans(&g.ans);
+    serial_leave(s);
+}
+
+static void serial_args(void *args) {
+    serial_enter(args);
+    serial_leave(args);
+}
+
+/* A task of a pool of one thread joins another pool's: nothing of its own pool starts meanwhile. */
+static void test_one_at_a_time(void **state) {
+    (void)state;
+    tpool_t pool, other;
+    task_ans_t ans;
+    initFloatingCoresTpool(1, &pool, false, NULL);
+    initFloatingCoresTpool(1, &other, false, NULL);
+    serial s = {.other = &other, .ans = &ans};
+    for (int round = 0; round < 20; round++) {
+        gate_init(&s.open);
+        init_task_ans(&ans, 3);
+        pushTpool(&pool, (task_t){.args = &s, .func = serial_join_args});
+        for (int i = 0; i < 2; i++) pushTpool(&pool, (task_t){.args = &s, .func = serial_args});
+        await(&s.open.entered);
+        sem_post(&s.open.entered);
+        usleep(1000); /* time to do what it must not */
+        gate_open(&s.open);
+        while (atomic_load_explicit(&ans.counter, memory_order_relaxed) > 0) usleep(10);
+    }
+    assert_int_equal(atomic_load(&s.most), 1);
+    abortTpool(&pool);
+    abortTpool(&other);
 }
 
 /* As many run at once as were asked for, and what was pushed before the end runs. */
@@ -166,7 +327,17 @@ static void test_completed_many(void **state) {
 typedef struct seen {
     task_ans_t *ans;
     int policy, priority, cpus;
+    int child_policy, child_priority; /* of a thread that the task makes */
 } seen;
+
+static void *look_child(void *args) {
+    seen *s = args;
+    struct sched_param param;
+    s->child_policy = sched_getscheduler(0);
+    REQUIRE(sched_getparam(0, &param) == 0);
+    s->child_priority = param.sched_priority;
+    return NULL;
+}
 
 static void look_args(void *args) {
     seen *s = args;
@@ -174,7 +345,8 @@ static void look_args(void *args) {
     cpu_set_t cpus;
     REQUIRE(pthread_getschedparam(pthread_self(), &s->policy, &param) == 0);
     REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0);
-    s->policy &= ~SCHED_RESET_ON_FORK; /* threads that tasks make are ordinary */
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, look_child, s) == 0 && pthread_join(thread, NULL) == 0);
     s->priority = param.sched_priority;
     s->cpus = CPU_COUNT(&cpus);
     completed_task_ans(s->ans);
@@ -213,6 +385,8 @@ static void test_what_is_wished_for(void **state) {
     if (is_refused) print_message("skipped, the priority itself: this process may not give it\n");
     assert_int_equal(s.policy, is_refused ? SCHED_OTHER : SCHED_RR);
     assert_int_equal(s.priority, is_refused ? 0 : priority);
+    assert_int_equal(s.child_policy, s.policy); /* as the host's own pool has it */
+    assert_int_equal(s.child_priority, s.priority);
     static char absent[] = "1022,1023";
     (void)look(absent, said, sizeof said);
     assert_non_null(strstr(said, "2 not on their CPU"));
@@ -265,6 +439,13 @@ static void push_nothing(void) {
     pushTpool(&pool, (task_t){.args = &pool, .func = NULL});
 }
 
+/* The system refuses the third. */
+static void init_few(void) {
+    tpool_t pool;
+    threads_left = 2;
+    initFloatingCoresTpool(3, &pool, false, NULL);
+}
+
 static void init_many(void) {
     tpool_t pool;
     initFloatingCoresTpool(513, &pool, false, NULL);
@@ -273,10 +454,12 @@ static void init_many(void) {
 static void test_misuse_ends_the_program(void **state) {
     (void)state;
     expect_abort(init_many);
+    expect_abort(init_few);
     expect_abort(init_with_words);
     expect_abort(push_nothing);
 }
 
+#ifdef WEFT_OAI_HELP
 typedef struct nested {
     tpool_t outer, inner;
     task_ans_t outer_ans, inner_ans;
@@ -318,15 +501,21 @@ static void test_abort_in_a_join(void **state) {
     for (int i = 0; i < 2; i++) abortTpool(pools[i]);
     assert_int_equal(n.outer.len_thr, 0);
 }
+#endif
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_push_and_join),           cmocka_unit_test(test_floating),
-        cmocka_unit_test(test_join_runs_its_own),       cmocka_unit_test(test_abort_lets_finish),
+        cmocka_unit_test(test_one_at_a_time),           cmocka_unit_test(test_abort_lets_finish),
         cmocka_unit_test(test_join_in_a_task),          cmocka_unit_test(test_completed_many),
         cmocka_unit_test(test_what_is_wished_for),      cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_misuse_ends_the_program), cmocka_unit_test(test_abort_in_a_join),
+        cmocka_unit_test(test_misuse_ends_the_program),
+#ifdef WEFT_OAI_HELP
+        cmocka_unit_test(test_join_runs_its_own),       cmocka_unit_test(test_abort_in_a_join),
+#else
+        cmocka_unit_test(test_join_runs_nothing),       cmocka_unit_test(test_groups_meet),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,16 @@
 /* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): their threads and what
  * these run.
  *
- * Tasks are copied into weft's own queue: there is no lock, no allocation, and no thread sleeps on a separate queue. A join
- * runs tasks that its thread has given the crew and no thread has begun (weft_oai_help_own). It does not do so if threads
- * are bound to CPUs, because then tasks must run there, nor with -DWEFT_OAI_NO_HELP. While a join in a task waits, a spare
- * thread stands in, at most as many at once as the crew has threads. On the process's pool, if no spare is left, the join
- * runs tasks of the crew that its thread has used last (weft_oai_help). task_ans.c calls both functions; it may be linked
- * without a pool.
+ * Tasks are copied into weft's own queue: there is no lock, no allocation, and no thread sleeps on a separate queue. One
+ * thread's tasks start in the order in which it gave them to a crew. No more run at once than the crew has threads
+ * (shelf.h), with one exception: if every thread sleeps in a join of a task, most likely for tasks of its own crew, the
+ * host's pool would hang; here another thread stands in for the last one (weft_oai_sleep_begin).
+ *
+ * A join runs no tasks: it cannot tell which tasks its answer needs, and its thread may hold a lock that others take. With
+ * -DWEFT_OAI_HELP a join runs tasks that its thread has given the crew and no thread has begun (weft_oai_help_own), unless
+ * threads are bound to CPUs, because then tasks must run there; the order is then only weft's. On the process's pool, if no
+ * spare is left, a join in a task runs tasks of the crew that its thread has used last (weft_oai_help). task_ans.c calls
+ * these functions; it may be linked without a pool.
  *
  * One source file of a pool includes this, after the host's headers: task_t is the host's. */
 #ifndef WEFT_OAI_CREW_H
@@ -25,6 +29,7 @@ typedef struct oai_crew {
     bool drops;            /* at its end, drops the tasks that have not started; otherwise they run */
     struct oai_crew *next; /* under crews.lock */
     unsigned helpers;      /* also under crews.lock: joins that run its tasks */
+    atomic_uint asleep;    /* threads that sleep in a join in a task, most likely for other tasks of the crew */
 } oai_crew;
 
 typedef struct crew_task {
@@ -32,11 +37,11 @@ typedef struct crew_task {
     task_t task;
 } crew_task;
 
-static _Thread_local const oai_crew *crew_running; /* the crew whose task this thread runs */
-static _Thread_local const oai_crew *crew_used;    /* the one it gave a task last; it may be gone: only compared */
+static _Thread_local oai_crew *crew_running;    /* the crew whose task this thread runs */
+static _Thread_local const oai_crew *crew_used; /* the one it gave a task last; it may be gone: only compared */
 
-static void crew_run_now(const oai_crew *crew, task_t task) {
-    const oai_crew *outer = crew_running;
+static void crew_run_now(oai_crew *crew, task_t task) {
+    oai_crew *outer = crew_running;
     crew_running = crew;
     task.func(task.args);
     crew_running = outer;
@@ -99,7 +104,27 @@ static inline void crews_leave(oai_crew *crew) {
     pthread_mutex_unlock(&crews.lock);
 }
 
-#ifndef WEFT_OAI_NO_HELP
+/* Before and after a join sleeps. The thread keeps its seat, unless all others sleep in such joins already. */
+enum crew_sleep { CREW_ELSEWHERE, CREW_SEATED, CREW_STANDING };
+
+int weft_oai_sleep_begin(void);
+int weft_oai_sleep_begin(void) {
+    oai_crew *crew = crew_running;
+    if (crew == NULL || crew_used != crew || shelf_running != &crew->shelf || !shelf_sits) return CREW_ELSEWHERE;
+    if (atomic_fetch_add(&crew->asleep, 1) + 1 < crew->shelf.seats) return CREW_SEATED;
+    shelf_stand_up(&crew->shelf);
+    return CREW_STANDING;
+}
+
+void weft_oai_sleep_end(int how);
+void weft_oai_sleep_end(int how) {
+    if (how == CREW_ELSEWHERE) return;
+    oai_crew *crew = crew_running;
+    if (how == CREW_STANDING) atomic_fetch_add(&crew->shelf.taken, 1);
+    atomic_fetch_sub(&crew->asleep, 1);
+}
+
+#ifdef WEFT_OAI_HELP
 void weft_oai_help_own(const void *answer, bool (*is_done)(const void *answer));
 void weft_oai_help_own(const void *answer, bool (*is_done)(const void *answer)) {
     oai_crew *crew = crews_enter();
@@ -138,7 +163,7 @@ static oai_crew *crew_open(const oai_threads *threads, int *error) {
     crew->threads.name = threads->name;
     crew->threads.count = threads->count;
     memcpy(crew->threads.core_id, threads->core_id, sizeof crew->threads.core_id);
-    *error = oai_threads_open(&crew->threads, &crew->shelf.view);
+    *error = oai_threads_open(&crew->threads, &crew->shelf.view, true);
     if (*error != 0) {
         free(crew);
         return NULL;

@@ -1,10 +1,10 @@
 /* OpenAirInterface's answers of tasks on weft: replaces task_ans.c for either pool, with the host's own task_ans.h.
  *
  * The host has two forms: a flag for each task, and a join of an array of flags (2024); and a counter with a semaphore
- * (2025, where task_ans.h includes semaphore.h). In both, the answer is a futex word here. A join runs tasks that its own
- * thread has pushed and no thread has begun, looks at the word for a moment, then sleeps; the task that completes the last
- * job wakes it. It does not poll. After the wake the task does not touch *ans, which may be gone. A join of nothing returns
- * at once. A join in a task of weft counts as blocking: another thread stands in for it. */
+ * (2025, where task_ans.h includes semaphore.h). In both, the answer is a futex word here. A join looks at the word for a
+ * moment, then sleeps; the task that completes the last job wakes it. It does not poll. After the wake the task does not
+ * touch *ans, which may be gone. A join of nothing returns at once. A join in a task of weft counts as blocking; crew.h says
+ * what another thread does meanwhile, and when a join runs tasks. */
 #define _GNU_SOURCE
 #include "task_ans.h"
 
@@ -20,9 +20,11 @@
 #define LOOKS 200 /* before a join sleeps: the last task is often about to end */
 
 /* From a pool in the same program (crew.h). The first runs some of the tasks that are waited for. The second runs tasks that
- * this thread has pushed and no thread has begun, until the answer is complete. */
+ * this thread has pushed and no thread has begun, until the answer is complete. The others go around a sleep. */
 __attribute__((weak)) _Bool weft_oai_help(void);
 __attribute__((weak)) void weft_oai_help_own(const void *answer, _Bool (*is_done)(const void *answer));
+__attribute__((weak)) int weft_oai_sleep_begin(void);
+__attribute__((weak)) void weft_oai_sleep_end(int how);
 
 static void word_wake(_Atomic(int) *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
@@ -75,7 +77,9 @@ static void join_one(task_ans_t *ans) {
     if (is_complete(word_look(word))) return;
     if (!view_sleep_begin() && weft_oai_help != NULL) /* no thread stands in: the tasks joined may need this one */
         while (!is_complete(atomic_load_explicit(word, memory_order_acquire)) && weft_oai_help()) {}
+    const int how = weft_oai_sleep_begin != NULL ? weft_oai_sleep_begin() : 0;
     word_sleep(word, atomic_load_explicit(word, memory_order_acquire));
+    if (how != 0) weft_oai_sleep_end(how);
     view_sleep_end();
 }
 

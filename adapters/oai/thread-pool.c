@@ -7,7 +7,7 @@
  *  - The threads have the host's real-time policy and priority; a refusal by the system is reported (threads.h).
  *  - Tasks are taken by value, and from any thread, tasks included.
  *  - abortTpool lets all pushed tasks run, then ends the threads. The pool then works as for "n".
- *  - If something cannot be had, the program ends with a message, as in the original.
+ *  - If something cannot be had, the program ends with a message, as in the original, also if a thread is missing.
  * Beyond that: abortTpool in a task of the pool, which never returns in the original, does nothing.
  *
  * Of tpool_t, q_arr is the crew and len_thr the number of threads; nothing else is used. */

@@ -55,9 +55,31 @@ static inline int oai_threads_parse(oai_threads *threads, const char *params) {
     return 0;
 }
 
-/* Runs on each worker before its first task. Spares are not bound. */
+#if defined(SCHED_OAI) && defined(OAI_PRIORITY_RT_MAX) && !defined(WEFT_OAI_ORDINARY)
+#define OAI_REAL_TIME 1
+static inline void oai_threads_wish(weft_config *config) {
+    config->policy = SCHED_OAI == SCHED_FIFO ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
+    config->priority = (uint32_t)(OAI_PRIORITY_RT_MAX);
+}
+
+/* Threads that a task makes have its policy, as in the host's own pool: weft's threads do not pass theirs on. Without
+ * CAP_SYS_NICE, which the host's own pool needs for any priority, that stays so. */
+static inline void oai_threads_bequeath(void) {
+    struct sched_param param;
+    int policy;
+    if (pthread_getschedparam(pthread_self(), &policy, &param) == 0 && (policy & ~SCHED_RESET_ON_FORK) == SCHED_OAI)
+        (void)pthread_setschedparam(pthread_self(), SCHED_OAI, &param);
+}
+#else
+#define OAI_REAL_TIME 0
+static inline void oai_threads_wish(weft_config *config) { (void)config; }
+static inline void oai_threads_bequeath(void) {}
+#endif
+
+/* Runs on each worker and spare before its first task. Spares are not bound. */
 static inline void oai_threads_start(weft_worker *self, void *context) {
     oai_threads *threads = context;
+    oai_threads_bequeath();
     const unsigned index = weft_worker_index(self);
     if (index >= (unsigned)threads->count || threads->core_id[index] < 0) return;
     cpu_set_t cpus;
@@ -65,17 +87,6 @@ static inline void oai_threads_start(weft_worker *self, void *context) {
     if (threads->core_id[index] < CPU_SETSIZE) CPU_SET((size_t)threads->core_id[index], &cpus);
     if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) atomic_fetch_add(&threads->unpinned, 1);
 }
-
-#if defined(SCHED_OAI) && defined(OAI_PRIORITY_RT_MAX) && !defined(WEFT_OAI_ORDINARY)
-#define OAI_REAL_TIME 1
-static inline void oai_threads_wish(weft_config *config) {
-    config->policy = SCHED_OAI == SCHED_FIFO ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
-    config->priority = (uint32_t)(OAI_PRIORITY_RT_MAX);
-}
-#else
-#define OAI_REAL_TIME 0
-static inline void oai_threads_wish(weft_config *config) { (void)config; }
-#endif
 
 /* Reports what the system granted of the host's wishes. */
 static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool, const weft_config *config) {
@@ -101,21 +112,27 @@ static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool,
 }
 
 /* Opens a view on such threads; `threads` must stay in place as long as the view. With WEFT_VIEW_SHARED, threads on any CPU
- * may be the process's. 0 or a negative errno value. */
-static inline int oai_threads_open(oai_threads *threads, view *v) {
+ * may be the process's. 0 or a negative errno value; -EAGAIN also if `needs_all` and some threads of its own cannot be had. */
+static inline int oai_threads_open(oai_threads *threads, view *v, bool needs_all) {
     const bool pins = oai_threads_pin(threads);
     weft_config config;
     int error = pins ? 1 : view_open_shared(v, (unsigned)threads->count);
     if (error <= 0) return error;
     view_own_threads(&config, (unsigned)threads->count, threads->name);
+#ifdef WEFT_OAI_HELP
     config.flags &= ~(uint32_t)WEFT_POOL_NO_HELP; /* joins help: crew.h */
+#else
+    config.flags |= WEFT_POOL_ORDERED;
+#endif
     oai_threads_wish(&config);
     config.start = oai_threads_start;
     config.context = threads;
     if (pins) config.flags |= WEFT_POOL_NO_PLACING;
     error = view_open_with(v, &config);
     if (error == 0) oai_threads_tell(threads, v->pool, &config);
-    return error;
+    if (error != 0 || !needs_all || weft_pool_workers(v->pool) == config.workers) return error;
+    weft_pool_destroy(&v->pool);
+    return -EAGAIN;
 }
 
 #endif

@@ -25,6 +25,7 @@ typedef struct running_message {
 struct tpool_threads {
     view view;
     running_message *running; /* under incomingFifo.lockF */
+    unsigned active;          /* also: messages that run on the pool's threads, without those that a pull or push runs */
     oai_threads threads;
 };
 
@@ -163,11 +164,14 @@ static void running_remove(running_message **link, const running_message *mine) 
     *link = mine->next;
 }
 
-/* Processes the oldest message. false: there is none, it was taken back, or the pool has no threads, so nothing waits. */
-static bool process_one(tpool_t *t) {
+/* Processes the oldest message; with `is_extra` also if as many run as there are threads. false: there is none, it was taken back,
+ * too many run, or the pool has no threads, so nothing waits. */
+static bool process_one(tpool_t *t, bool is_extra) {
     if (t->threads == NULL) return false;
+    const unsigned most = is_extra ? 0 : t->threads->view.own;
     pthread_mutex_lock(&t->incomingFifo.lockF);
-    notifiedFIFO_elt_t *msg = fifo_take(&t->incomingFifo);
+    notifiedFIFO_elt_t *msg = most > 0 && t->threads->active >= most ? NULL : fifo_take(&t->incomingFifo);
+    t->threads->active += !is_extra && msg != NULL;
     running_message mine = {.key = msg == NULL ? 0 : msg->key, .thread = pthread_self(), .next = t->threads->running};
     if (msg != NULL) t->threads->running = &mine;
     pthread_mutex_unlock(&t->incomingFifo.lockF);
@@ -175,6 +179,7 @@ static bool process_one(tpool_t *t) {
     process(t, msg);
     pthread_mutex_lock(&t->incomingFifo.lockF);
     running_remove(&t->threads->running, &mine);
+    t->threads->active -= !is_extra;
     pthread_mutex_unlock(&t->incomingFifo.lockF);
     if (mine.is_aborted)
         delNotifiedFIFO_elt(msg);
@@ -183,9 +188,11 @@ static bool process_one(tpool_t *t) {
     return true;
 }
 
-static int process_oldest(void *payload, weft_worker *self) {
+/* A permit. One that comes while as many messages run as there are threads is lost, so those that run go on until nothing
+ * waits: a spare that stands in for a thread that sleeps starts no message, unless another thread has ended its own. */
+static int process_waiting(void *payload, weft_worker *self) {
     (void)self;
-    (void)process_one(*(tpool_t **)payload);
+    while (process_one(*(tpool_t **)payload, false)) {}
     return 0;
 }
 
@@ -206,7 +213,7 @@ static int open_pool(tpool_t *pool, struct tpool_threads *wish, bool performance
     wish->threads.name = name == NULL ? "Tpool" : name;
     pool->measurePerf = performanceMeas || getenv("OAI_THREADPOOLMEASUREMENTS") != NULL;
     pool->traceFd = open_trace();
-    const int error = wish->threads.count > 0 ? oai_threads_open(&wish->threads, &wish->view) : 0;
+    const int error = wish->threads.count > 0 ? oai_threads_open(&wish->threads, &wish->view, false) : 0;
     if (error != 0 || wish->threads.count == 0) {
         if (error != 0) fprintf(stderr, "%s: no threads: %s\n", wish->threads.name, strerror(-error));
         free(wish);
@@ -252,7 +259,7 @@ void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg) {
     if (t->measurePerf) msg->creationTime = ticks();
     if (t->threads != NULL) {
         pushNotifiedFIFO(&t->incomingFifo, msg);
-        if (view_submit(&t->threads->view, process_oldest, &t, sizeof t) != 0) process_oldest(&t, NULL);
+        if (view_submit(&t->threads->view, process_waiting, &t, sizeof t) != 0) (void)process_one(t, true);
     } else {
         process(t, msg);
         answer(msg);
@@ -271,7 +278,7 @@ static notifiedFIFO_elt_t *pulled(const tpool_t *t, notifiedFIFO_elt_t *msg) {
 notifiedFIFO_elt_t *pullTpool(notifiedFIFO_t *responseFifo, tpool_t *t) {
     notifiedFIFO_elt_t *msg = NULL;
     bool in_task = weft_worker_here() != NULL;
-    while (in_task && (msg = pollNotifiedFIFO(responseFifo)) == NULL && process_one(t)) {}
+    while (in_task && (msg = pollNotifiedFIFO(responseFifo)) == NULL && process_one(t, true)) {}
     if (msg == NULL) {
         (void)view_sleep_begin();
         msg = pullNotifiedFIFO(responseFifo);

@@ -16,7 +16,6 @@
 #include "common/utils/LOG/log.h"
 
 #define MAX_THREADS 512
-#define STACK_SIZE ((size_t)8 << 20)
 
 /// tpool_t.q_arr points to it; of the other members only len_thr is used
 typedef struct {
@@ -37,6 +36,12 @@ static int run_task(void *payload, weft_worker *self)
 static void place_thread(weft_worker *self, void *context)
 {
   const weft_tpool_t *pool = context;
+  // threads that a task makes inherit the priority, as with threadCreate(); weft's threads do not pass theirs on
+  struct sched_param param;
+  int policy;
+  if (pthread_getschedparam(pthread_self(), &policy, &param) == 0 && (policy & ~SCHED_RESET_ON_FORK) == SCHED_OAI)
+    pthread_setschedparam(pthread_self(), SCHED_OAI, &param);
+
   const unsigned int idx = weft_worker_index(self);
   if (idx >= pool->num_threads || pool->core_id[idx] < 0)
     return;
@@ -63,14 +68,18 @@ static void start_threads(weft_tpool_t *pool, const char *name)
   weft_config_init(&config);
   config.workers = pool->num_threads;
   config.name = name;
-  config.stack_size = STACK_SIZE;
-  config.flags = WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING;
+  config.flags = WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING;
   config.policy = SCHED_OAI == SCHED_FIFO ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
   config.priority = OAI_PRIORITY_RT_MAX;
   config.start = place_thread;
   config.context = pool;
   int ret = weft_pool_create(&pool->weft, &config);
   AssertFatal(ret == WEFT_OK, "%s: no %d threads: %s\n", name, pool->num_threads, weft_strerror(ret));
+  AssertFatal(weft_pool_workers(pool->weft) == pool->num_threads,
+              "%s: %u threads of %d\n",
+              name,
+              weft_pool_workers(pool->weft),
+              pool->num_threads);
 
   weft_real_time outcome = {.struct_size = sizeof(outcome)};
   weft_pool_real_time(pool->weft, &outcome);
@@ -106,7 +115,7 @@ void initNamedTpool(char *params, tpool_t *tpool, bool performanceMeas, char *na
     return;
   }
   start_threads(pool, name == NULL ? "Tpool" : name);
-  tpool->len_thr = weft_pool_workers(pool->weft); // the system may have started fewer
+  tpool->len_thr = pool->num_threads;
   tpool->q_arr = pool;
 }
 
