@@ -1,4 +1,4 @@
-/* weft_patterns.hpp: the second part of weft.hpp, which includes it: fork and join, loops, reductions, sorting, graphs.
+/* weft_patterns.hpp: the second part of weft.hpp, which includes it: pools, fork and join, loops, reductions, sorting, graphs.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -16,6 +16,63 @@
 
 namespace weft {
 inline namespace WEFT_WAYS WEFT_SEEN {
+
+// ---- pools -------------------------------------------------------------------------------------------------------------
+
+/// A pool of worker threads. The destructor runs what is queued.
+class pool {
+  public:
+    /// `workers` 0: weft_cpu_count().
+    explicit pool(unsigned workers = 0) {
+        weft_config config;
+        weft_config_init(&config);
+        config.workers = workers;
+        create(&config);
+    }
+    /// Throws the error of weft_pool_create; what() names the field that is wrong.
+    explicit pool(const weft_config &config) { create(&config); }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+
+    /// Ends the program when called by one of the pool's own tasks.
+    ~pool() {
+        weft_group_wait(made, loose->native()); // helps
+        if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
+        *loose->native() = WEFT_GROUP_INIT; // what tasks queued meanwhile has run, too
+    }
+
+    /// Queues f in the pool's own group: see group::submit.
+    template <class F> void submit(F &&f) { loose->submit(std::forward<F>(f)); }
+    template <class F> void submit(F &&f, std::error_code &error) { loose->submit(std::forward<F>(f), error); }
+
+    /// Waits for all tasks that `submit` has queued: see group::wait.
+    void wait() { loose->wait(); }
+    void wait(std::error_code &error) { loose->wait(error); }
+
+    /// See weft::async.
+    template <class F> auto async(F &&f) { return weft::async(made, std::forward<F>(f)); }
+
+    unsigned workers() const noexcept { return weft_pool_workers(made); }
+    weft_stats stats() const noexcept {
+        weft_stats now{};
+        now.struct_size = sizeof now;
+        weft_pool_stats(made, &now);
+        return now;
+    }
+
+    operator weft_pool *() const noexcept { return made; }
+
+  private:
+    void create(const weft_config *config) {
+        const int code = weft_pool_create(&made, config);
+        const char *wrong = code == WEFT_EINVAL ? weft_config_wrong(config) : nullptr;
+        const bool is_field = wrong != nullptr && *wrong != 'W'; // else a variable, which is not read here
+        detail::check(code, is_field ? ("weft::pool: " + std::string(wrong)).c_str() : "weft::pool");
+        loose.emplace(made);
+    }
+    weft_pool *made = nullptr;
+    std::optional<group> loose{};
+};
 
 // ---- fork and join -----------------------------------------------------------------------------------------------------
 
