@@ -126,7 +126,7 @@ namespace detail {
 }
 
 inline void check(int code, const char *what) {
-    if (code != WEFT_OK) fail(code, what);
+    if (code != WEFT_OK) detail::fail(code, what);
 }
 
 /// The exceptions that tasks have thrown. Each exception gets a number, which its task returns: so the number that the group
@@ -264,18 +264,19 @@ template <class F, class... Args> int call(failures *sink, F &&f, Args... args) 
     WEFT_CATCH { return sink->keep(); }
 }
 
-/// The callable of a task, or of a graph's node, may take its worker.
+/// The callable of a task, or of a graph's node, may take its worker. A call with a type of the user's is qualified, as is taking an
+/// address: their namespace may have functions of that name.
 template <class F> int call_task(failures *sink, F &&f, [[maybe_unused]] weft_worker *self) noexcept {
     if constexpr (std::is_invocable_v<F, weft_worker *>)
-        return call(sink, std::forward<F>(f), self);
+        return detail::call(sink, std::forward<F>(f), self);
     else
-        return call(sink, std::forward<F>(f));
+        return detail::call(sink, std::forward<F>(f));
 }
 
 template <class F> struct task {
     failures *sink;
     F f;
-    int run(weft_worker *self) noexcept { return call_task(sink, std::move(f), self); }
+    int run(weft_worker *self) noexcept { return detail::call_task(sink, std::move(f), self); }
 };
 
 /// Payloads are aligned to this.
@@ -324,13 +325,14 @@ inline constexpr bool is_object = std::is_nothrow_move_constructible_v<T> &&obje
 
 template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
     if constexpr (is_bytes<T>)
-        return weft_submit_plain(pool, group, run_bytes<T>, &it, sizeof it); // a pool's clean is for payloads of C
+        return weft_submit_plain(pool, group, run_bytes<T>, std::addressof(it),
+                                 sizeof it); // a pool's clean is for payloads of C
     else
-        return weft_submit_object(pool, group, &object<T>::type, &it);
+        return weft_submit_object(pool, group, &object<T>::type, std::addressof(it));
 }
 
 template <class F> int submit_boxed(weft_pool *pool, weft_group *group, failures *sink, std::unique_ptr<F> f) {
-    return f ? submit_task(pool, group, task<boxed<F>>{sink, {std::move(f)}}) : int{WEFT_ENOMEM};
+    return f ? detail::submit_task(pool, group, task<boxed<F>>{sink, {std::move(f)}}) : int{WEFT_ENOMEM};
 }
 
 template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink, F &&f) {
@@ -338,9 +340,9 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
     static_assert(std::is_invocable_v<kept> || std::is_invocable_v<kept, weft_worker *>, "a task is called with nothing, or "
                                                                                          "with its weft_worker *");
     if constexpr (is_bytes<task<kept>> || is_object<task<kept>>)
-        return submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
+        return detail::submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
     else
-        return submit_boxed(pool, group, sink, std::unique_ptr<kept>(new (std::nothrow) kept(std::forward<F>(f))));
+        return detail::submit_boxed(pool, group, sink, std::unique_ptr<kept>(new (std::nothrow) kept(std::forward<F>(f))));
 }
 
 struct group_parts; // weft_coroutine.hpp

@@ -240,7 +240,7 @@ class group_awaiter {
 
     bool await_ready() noexcept { return ends(); }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        return queue(root_of(waiting), waiting.address());
+        return queue(detail::root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
@@ -325,7 +325,7 @@ class resumer {
     explicit resumer(group &where) noexcept : to(where) {}
     bool await_ready() const noexcept { return false; }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        return queue(root_of(waiting), waiting.address());
+        return queue(detail::root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
@@ -394,7 +394,7 @@ template <class T> T sync_wait(weft_pool *pool, co<T> work) {
         }
     };
     group counted(pool);
-    spawn(counted, keep(std::move(work), result));
+    weft::spawn(counted, keep(std::move(work), result));
     counted.wait();
     if (!result) detail::fail(WEFT_ECANCELED, "weft::sync_wait"); // the pool was aborted
     if constexpr (!std::is_void_v<T>) return std::move(*result);

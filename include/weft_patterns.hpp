@@ -120,12 +120,12 @@ template <class F> class branch {
 template <class F> void invoke_all(weft_fork_slot *here, branch<F> &first) noexcept { first.run(here); }
 template <class F, class G, class... Gs>
 void invoke_all(weft_fork_slot *here, branch<F> &first, branch<G> &forked, branch<Gs> &...others) noexcept {
-    invoke_all(forked.fork(here), first, others...);
+    detail::invoke_all(forked.fork(here), first, others...);
     forked.join(here);
 }
 
 template <class... Fs> void invoke_branches(weft_fork_slot *here, branch<Fs>... branches) {
-    invoke_all(here, branches...);
+    detail::invoke_all(here, branches...);
     (branches.rethrow(), ...);
 }
 
@@ -152,7 +152,7 @@ template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) 
         ~region() { weft_fork_leave(here); }
     } entered{nullptr};
     detail::check(weft_fork_enter(pool, &entered.here), "weft::invoke");
-    invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
+    weft::invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
 }
 
 // ---- loops -------------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ template <class I, class F> struct loop {
     }
     static int run(std::size_t begin, std::size_t end, void *context, weft_worker *) noexcept {
         auto *self = static_cast<loop *>(context);
-        return call(&self->thrown, [=] { return self->piece(begin, end); });
+        return detail::call(&self->thrown, [=] { return self->piece(begin, end); });
     }
 };
 
@@ -229,8 +229,8 @@ template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin,
     detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};
     const std::size_t count = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
     const void *site = detail::site_of(body);
-    int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, &loop)
-                               : weft_for_site(pool, {0, count, grain}, loop.run, &loop, site);
+    int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, std::addressof(loop))
+                               : weft_for_site(pool, {0, count, grain}, loop.run, std::addressof(loop), site);
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
 }
 
@@ -262,7 +262,7 @@ template <class F> struct tile_loop {
     }
     static int run(const weft_tile *tile, void *context, weft_worker *) noexcept {
         auto *self = static_cast<tile_loop *>(context);
-        return call(&self->thrown, [=] { return self->piece(*tile); });
+        return detail::call(&self->thrown, [=] { return self->piece(*tile); });
     }
 };
 
@@ -273,7 +273,7 @@ template <class F> struct tile_loop {
 /// tile's height and width.
 template <class F> void parallel_for_tiles(weft_pool *pool, weft_range rows, weft_range columns, F &&body) {
     detail::tile_loop<std::remove_reference_t<F>> loop{std::addressof(body)};
-    int code = weft_for_tiles(pool, {rows, columns}, loop.run, &loop);
+    int code = weft_for_tiles(pool, {rows, columns}, loop.run, std::addressof(loop));
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for_tiles");
 }
 
@@ -292,11 +292,11 @@ template <class T, class Map, class Combine> class reducer {
         how.size = sizeof(std::size_t);
         how.leaf = [](std::size_t begin, std::size_t end, void *value, void *context, weft_worker *) {
             auto *self = static_cast<reducer *>(context);
-            return call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
+            return detail::call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
         };
         how.combine = [](void *left, const void *right, void *context) {
             auto *self = static_cast<reducer *>(context);
-            int code = call(&self->thrown, [=] {
+            int code = detail::call(&self->thrown, [=] {
                 return self->unite(*static_cast<const std::size_t *>(left), *static_cast<const std::size_t *>(right));
             });
             int none = 0;
@@ -318,7 +318,7 @@ template <class T, class Map, class Combine> class reducer {
 #if defined(__cpp_exceptions)
         if (all > most) throw std::bad_alloc();
 #else
-        if (all > most) fail(WEFT_ENOMEM, "weft::reduce");
+        if (all > most) detail::fail(WEFT_ENOMEM, "weft::reduce");
 #endif
         return all;
     }
@@ -414,8 +414,8 @@ template <class It, class Compare> class sorter {
             body(i);
             progress[i] = done;
         };
-        loop<std::size_t, decltype(once)> all{&once, 0};
-        int code = all.thrown.rethrow(weft_for(home, {0, indices, 1}, all.run, &all));
+        loop<std::size_t, decltype(once)> all{std::addressof(once), 0};
+        int code = all.thrown.rethrow(weft_for(home, {0, indices, 1}, all.run, std::addressof(all)));
         if (code == WEFT_OK) return;
         for (std::size_t i = 0; i < indices; i++) {
             if (progress[i] == begun) fail(code, "weft::sort"); // it threw what there was no memory to keep
