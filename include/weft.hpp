@@ -463,7 +463,7 @@ class promise {
         switch (now) {
         case here: return WEFT_EDEADLK;
         case dropped: return WEFT_ECANCELED;
-        case elsewhere: return weft_group_wait(home, &group);
+        case elsewhere: return wait_elsewhere();
         case queued:
         case done: break;
         }
@@ -509,6 +509,14 @@ class promise {
   private:
     enum state { queued, here, elsewhere, done, dropped };
 
+    /// The worker may say a little later that the task is done.
+    int wait_elsewhere() noexcept {
+        const int code = weft_group_wait(home, &group);
+        state now = elsewhere;
+        if (__atomic_load_n(&group.id, __ATOMIC_ACQUIRE) == 0)
+            begun.compare_exchange_strong(now, done, std::memory_order_release, std::memory_order_relaxed);
+        return code;
+    }
     virtual void run() noexcept = 0;
     static int run_elsewhere(void *payload, weft_worker *) noexcept {
         auto *it = static_cast<promise *>(payload);
@@ -619,7 +627,7 @@ template <class T> class [[nodiscard]] future {
     /// Whether there is a result to get.
     bool valid() const noexcept { return shared != nullptr; }
 
-    /// Whether get() and wait() would return at once.
+    /// Whether get() and wait() would return at once. Afterwards it stays so.
     bool is_ready() const noexcept { return shared && shared->is_ready(); }
 
     /// Waits until the callable has returned or thrown. If no worker has begun it, calls it at once on this thread, also in
