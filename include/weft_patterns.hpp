@@ -486,7 +486,8 @@ template <class It, class Compare> class sorter {
 /// Sorts like std::stable_sort, with the same requirements for `less`: equal elements keep their order. If `less` throws, the
 /// elements are valid, but not more. If it contradicts itself, as `<` does with NaNs, their order is unspecified. Allocates a
 /// buffer as large as the range, and for parts of it what std::stable_sort allocates. Without memory it throws, and no element
-/// is lost. If the group of the calling task is cancelled or the pool is closing, the sort continues on the calling thread.
+/// is lost, unless moving one throws: that of a type which can only be copied may, and then elements may be lost, as in
+/// std::stable_sort. If the group of the calling task is cancelled or the pool is closing, the sort continues on the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
         std::stable_sort(first, last, less);
