@@ -582,7 +582,7 @@ template <class T> class promise_of : public promise {
     struct nothing {};
     using pointer = std::remove_reference_t<T> *;
     using stored = std::conditional_t<std::is_void_v<T>, nothing, std::conditional_t<std::is_reference_v<T>, pointer, T>>;
-    std::optional<stored> value;
+    std::optional<stored> value{};
 };
 
 /// Adds the callable.

@@ -133,8 +133,8 @@ struct co_promise {
     }
 
     co_root *root = nullptr;
-    std::coroutine_handle<> next; ///< who awaits it
-    std::exception_ptr thrown;
+    std::coroutine_handle<> next{}; ///< who awaits it
+    std::exception_ptr thrown{};
 };
 
 template <class T> class co_promise_of : public co_promise {
@@ -146,7 +146,7 @@ template <class T> class co_promise_of : public co_promise {
     }
 
   private:
-    std::optional<T> value;
+    std::optional<T> value{};
 };
 template <> class co_promise_of<void> : public co_promise {
   public:

@@ -82,6 +82,8 @@ namespace detail {
 template <class F> class branch {
   public:
     explicit branch(F &callable) noexcept : f(std::addressof(callable)) {}
+    branch(const branch &) = delete;
+    branch &operator=(const branch &) = delete;
 
     void run([[maybe_unused]] weft_fork_slot *here) noexcept {
         WEFT_TRY {
@@ -113,7 +115,7 @@ template <class F> class branch {
 
   private:
     std::remove_reference_t<F> *f;
-    std::exception_ptr thrown;
+    std::exception_ptr thrown{};
 };
 
 /// The first runs here, between the others' forks and their joins.
@@ -378,6 +380,8 @@ template <class It, class Compare> class sorter {
   public:
     sorter(weft_pool *pool, It first, It last, Compare &compare)
         : home(pool), data(first), count(static_cast<std::size_t>(last - first)), less(compare) {}
+    sorter(const sorter &) = delete;
+    sorter &operator=(const sorter &) = delete;
 
     void sort() {
         const unsigned workers = weft_pool_workers(home);
@@ -545,6 +549,8 @@ class graph {
     };
     template <class F> struct step_of final : step {
         template <class G> step_of(detail::failures *failures, G &&g) : sink(failures), f(std::forward<G>(g)) {}
+        step_of(const step_of &) = delete;
+        step_of &operator=(const step_of &) = delete;
         static int run(void *payload, weft_worker *self) noexcept {
             auto *it = static_cast<step_of *>(payload);
             return detail::call_task(it->sink, it->f, self);
