@@ -196,7 +196,7 @@ typedef void (*weft_tell_fn)(void *payload, int result, int has_ended);
  * @param groups as in weft_submit_after
  * @param type as in weft_submit_object, with `move` NULL and a size of at most 96
  * @param object its bytes
- * @param tell is called on the thread that has finished groups.after, before the task can start
+ * @param tell is called before the task can start, on the thread that has finished groups.after or on the calling one
  * @retval WEFT_OK it will be queued
  * @retval 1 nothing was queued: groups.after has finished, and weft_group_wait returns its result
  * @retval WEFT_EINVAL tell is NULL, or as in weft_submit_after_object; the other codes as in weft_submit_after
