@@ -9,7 +9,7 @@
  *     use(sum.get());
  *     weft::parallel_for(pool, 0, rows, [&](int row) { filter(row); });
  *
- * weft_patterns.hpp, which comes with it, has invoke, parallel_for and parallel_for_tiles, reduce, sort and graph.
+ * weft_patterns.hpp, which comes with it, has pool, invoke, parallel_for and parallel_for_tiles, reduce, sort and graph.
  *
  * Every weft_pool * parameter accepts a weft::pool, and a pool created in C works as well.
  *
@@ -126,7 +126,7 @@ namespace detail {
 }
 
 inline void check(int code, const char *what) {
-    if (code != WEFT_OK) fail(code, what);
+    if (code != WEFT_OK) detail::fail(code, what);
 }
 
 /// The exceptions that tasks have thrown. Each exception gets a number, which its task returns: so the number that the group
@@ -158,15 +158,67 @@ class failures {
     /// What a task returns in place of its code.
     static constexpr int told(int code) noexcept { return code >= 0 || is_end(code) ? code : told_zero + code; }
 
-    /// Throws the exception of that number if there is one; otherwise returns the code. Other exceptions of that use of the
-    /// group are dropped, unless the number says that not all its tasks have ended: then a later wait asks for them.
-    int rethrow(int number, std::uint64_t in = 0) {
-        if (!is_end(number)) return number;
-        std::exception_ptr thrown = take(number, in);
+  private:
+    struct failure {
+        failure *next;
+        std::uint64_t use;
+        int code;
+        std::exception_ptr what;
+    };
+
+    static void drop(failure *list) noexcept {
+        while (list != nullptr) delete std::exchange(list, list->next);
+    }
+
+  public:
+    /// What a wait has taken from here: its exception, and others, whose destructors are the user's.
+    class taken {
+      public:
+        taken() = default;
+        taken(const taken &) = delete;
+        taken &operator=(const taken &) = delete;
+        ~taken() { drop(others); }
+
+        /// Throws the exception if there is one; otherwise returns what the number means.
+        int rethrow(int number) {
 #if defined(__cpp_exceptions)
-        if (thrown) std::rethrow_exception(std::move(thrown));
+            if (what) std::rethrow_exception(std::move(what));
 #endif
-        return number < told_zero && number >= told_zero - told_most ? number - told_zero : number;
+            return number < told_zero && number >= told_zero - told_most ? number - told_zero : number;
+        }
+
+      private:
+        friend class failures;
+        std::exception_ptr what{};
+        failure *others = nullptr;
+    };
+
+    /// Takes the exception of that number, and the others of that use of the group: unless the number says that not all its tasks
+    /// have ended. Then a later wait asks for them.
+    void take(int number, std::uint64_t in, taken &to) noexcept {
+        if (!is_end(number)) return;
+        const std::lock_guard<std::mutex> guard(lock);
+        for (failure *it = newest; it != nullptr; it = it->next) {
+            if (it->code != number) continue;
+            to.what = std::move(it->what);
+            in = it->use;
+        }
+        for (failure **link = &newest; *link != nullptr;) {
+            failure *it = *link;
+            if (it->use != in) {
+                link = &it->next;
+                continue;
+            }
+            *link = it->next;
+            it->next = to.others;
+            to.others = it;
+        }
+    }
+
+    int rethrow(int number, std::uint64_t in = 0) {
+        taken mine;
+        take(number, in, mine);
+        return mine.rethrow(number);
     }
 
   private:
@@ -189,43 +241,6 @@ class failures {
         default: return true;
         }
     }
-    struct failure {
-        failure *next;
-        std::uint64_t use;
-        int code;
-        std::exception_ptr what;
-    };
-
-    static void drop(failure *list) noexcept {
-        while (list != nullptr) delete std::exchange(list, list->next);
-    }
-
-    /// The exception of that number, or NULL; drops those of its use of the group, or of that one.
-    std::exception_ptr take(int code, std::uint64_t in) noexcept {
-        std::exception_ptr found;
-        failure *forgotten = nullptr; // their destructors are the user's
-        {
-            const std::lock_guard<std::mutex> guard(lock);
-            for (failure *it = newest; it != nullptr; it = it->next) {
-                if (it->code != code) continue;
-                found = std::move(it->what);
-                in = it->use;
-            }
-            for (failure **link = &newest; *link != nullptr;) {
-                failure *it = *link;
-                if (it->use != in) {
-                    link = &it->next;
-                    continue;
-                }
-                *link = it->next;
-                it->next = forgotten;
-                forgotten = it;
-            }
-        }
-        drop(forgotten);
-        return found;
-    }
-
     const weft_group *of; ///< NULL: of no group, and in use once
     std::mutex lock{};    ///< of the next two
     failure *newest = nullptr;
@@ -249,18 +264,19 @@ template <class F, class... Args> int call(failures *sink, F &&f, Args... args) 
     WEFT_CATCH { return sink->keep(); }
 }
 
-/// The callable of a task, or of a graph's node, may take its worker.
+/// The callable of a task, or of a graph's node, may take its worker. A call with a type of the user's is qualified, as is taking an
+/// address: their namespace may have functions of that name.
 template <class F> int call_task(failures *sink, F &&f, [[maybe_unused]] weft_worker *self) noexcept {
     if constexpr (std::is_invocable_v<F, weft_worker *>)
-        return call(sink, std::forward<F>(f), self);
+        return detail::call(sink, std::forward<F>(f), self);
     else
-        return call(sink, std::forward<F>(f));
+        return detail::call(sink, std::forward<F>(f));
 }
 
 template <class F> struct task {
     failures *sink;
     F f;
-    int run(weft_worker *self) noexcept { return call_task(sink, std::move(f), self); }
+    int run(weft_worker *self) noexcept { return detail::call_task(sink, std::move(f), self); }
 };
 
 /// Payloads are aligned to this.
@@ -309,13 +325,14 @@ inline constexpr bool is_object = std::is_nothrow_move_constructible_v<T> &&obje
 
 template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
     if constexpr (is_bytes<T>)
-        return weft_submit_plain(pool, group, run_bytes<T>, &it, sizeof it); // a pool's clean is for payloads of C
+        return weft_submit_plain(pool, group, run_bytes<T>, std::addressof(it),
+                                 sizeof it); // a pool's clean is for payloads of C
     else
-        return weft_submit_object(pool, group, &object<T>::type, &it);
+        return weft_submit_object(pool, group, &object<T>::type, std::addressof(it));
 }
 
 template <class F> int submit_boxed(weft_pool *pool, weft_group *group, failures *sink, std::unique_ptr<F> f) {
-    return f ? submit_task(pool, group, task<boxed<F>>{sink, {std::move(f)}}) : int{WEFT_ENOMEM};
+    return f ? detail::submit_task(pool, group, task<boxed<F>>{sink, {std::move(f)}}) : int{WEFT_ENOMEM};
 }
 
 template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink, F &&f) {
@@ -323,9 +340,9 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
     static_assert(std::is_invocable_v<kept> || std::is_invocable_v<kept, weft_worker *>, "a task is called with nothing, or "
                                                                                          "with its weft_worker *");
     if constexpr (is_bytes<task<kept>> || is_object<task<kept>>)
-        return submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
+        return detail::submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
     else
-        return submit_boxed(pool, group, sink, std::unique_ptr<kept>(new (std::nothrow) kept(std::forward<F>(f))));
+        return detail::submit_boxed(pool, group, sink, std::unique_ptr<kept>(new (std::nothrow) kept(std::forward<F>(f))));
 }
 
 struct group_parts; // weft_coroutine.hpp
@@ -350,8 +367,9 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 // ---- groups ------------------------------------------------------------------------------------------------------------
 
 /// A set of tasks to wait for. The destructor waits, so tasks may refer to objects that were constructed before the group; it
-/// drops errors that no wait has reported. Must be destroyed before its pool. Any thread may submit. Several threads may wait:
-/// one of them gets the exception, the others a weft::error.
+/// drops errors that no wait has reported. Must be destroyed before its pool. Any thread may submit. Several threads and coroutines
+/// may wait: one of them gets the exception, the others a weft::error. Once it has ended, it may be destroyed although coroutines
+/// that were suspended in a co_await of it have not gone on yet.
 class group {
   public:
     /// `flags`: those of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
@@ -362,10 +380,10 @@ class group {
     /// Ends the program if one of the group's own tasks calls it, because it cannot wait for that task, or a task of an ordered
     /// pool in which every other thread waits already.
     ~group() {
-        if (counted.id == 0) return;
+        if (has_ended()) return;
         int code = weft_group_wait(home, &counted);
-        while (counted.id != 0 && detail::is_shortage(home, code)) code = weft_group_wait(home, &counted);
-        if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
+        while (!has_ended() && detail::is_shortage(home, code)) code = weft_group_wait(home, &counted);
+        if (!has_ended() && code != WEFT_EFORK) std::terminate();
     }
 
     /// Queues f. Throws the error of weft_submit (WEFT_ECANCELED if the group is cancelled); then f has been destroyed.
@@ -410,6 +428,8 @@ class group {
 
   private:
     friend struct detail::group_parts;
+    /// By this thread, or by one that ended it for a coroutine.
+    bool has_ended() const noexcept { return __atomic_load_n(&counted.id, __ATOMIC_ACQUIRE) == 0; }
     int wait_code() {
         const std::uint64_t use = thrown.use();
         return thrown.rethrow(weft_group_wait(home, &counted), use);
@@ -443,7 +463,7 @@ class promise {
         switch (now) {
         case here: return WEFT_EDEADLK;
         case dropped: return WEFT_ECANCELED;
-        case elsewhere: return weft_group_wait(home, &group);
+        case elsewhere: return wait_elsewhere();
         case queued:
         case done: break;
         }
@@ -489,6 +509,14 @@ class promise {
   private:
     enum state { queued, here, elsewhere, done, dropped };
 
+    /// The worker may say a little later that the task is done.
+    int wait_elsewhere() noexcept {
+        const int code = weft_group_wait(home, &group);
+        state now = elsewhere;
+        if (__atomic_load_n(&group.id, __ATOMIC_ACQUIRE) == 0)
+            begun.compare_exchange_strong(now, done, std::memory_order_release, std::memory_order_relaxed);
+        return code;
+    }
     virtual void run() noexcept = 0;
     static int run_elsewhere(void *payload, weft_worker *) noexcept {
         auto *it = static_cast<promise *>(payload);
@@ -554,7 +582,7 @@ template <class T> class promise_of : public promise {
     struct nothing {};
     using pointer = std::remove_reference_t<T> *;
     using stored = std::conditional_t<std::is_void_v<T>, nothing, std::conditional_t<std::is_reference_v<T>, pointer, T>>;
-    std::optional<stored> value;
+    std::optional<stored> value{};
 };
 
 /// Adds the callable.
@@ -599,7 +627,7 @@ template <class T> class [[nodiscard]] future {
     /// Whether there is a result to get.
     bool valid() const noexcept { return shared != nullptr; }
 
-    /// Whether get() and wait() would return at once.
+    /// Whether get() and wait() would return at once. Afterwards it stays so.
     bool is_ready() const noexcept { return shared && shared->is_ready(); }
 
     /// Waits until the callable has returned or thrown. If no worker has begun it, calls it at once on this thread, also in
@@ -634,63 +662,6 @@ template <class F> future<std::invoke_result_t<std::decay_t<F>>> async(weft_pool
     detail::check(detail::submit_task(pool, nullptr, detail::queued_promise(made)), "weft::async");
     return future<result>(std::move(made));
 }
-
-// ---- pools -------------------------------------------------------------------------------------------------------------
-
-/// A pool of worker threads. The destructor runs what is queued.
-class pool {
-  public:
-    /// `workers` 0: weft_cpu_count().
-    explicit pool(unsigned workers = 0) {
-        weft_config config;
-        weft_config_init(&config);
-        config.workers = workers;
-        create(&config);
-    }
-    /// Throws the error of weft_pool_create; what() names the field that is wrong.
-    explicit pool(const weft_config &config) { create(&config); }
-    pool(const pool &) = delete;
-    pool &operator=(const pool &) = delete;
-
-    /// Ends the program when called by one of the pool's own tasks.
-    ~pool() {
-        weft_group_wait(made, loose->native()); // helps
-        if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
-        *loose->native() = WEFT_GROUP_INIT; // what tasks queued meanwhile has run, too
-    }
-
-    /// Queues f in the pool's own group: see group::submit.
-    template <class F> void submit(F &&f) { loose->submit(std::forward<F>(f)); }
-    template <class F> void submit(F &&f, std::error_code &error) { loose->submit(std::forward<F>(f), error); }
-
-    /// Waits for all tasks that `submit` has queued: see group::wait.
-    void wait() { loose->wait(); }
-    void wait(std::error_code &error) { loose->wait(error); }
-
-    /// See weft::async.
-    template <class F> auto async(F &&f) { return weft::async(made, std::forward<F>(f)); }
-
-    unsigned workers() const noexcept { return weft_pool_workers(made); }
-    weft_stats stats() const noexcept {
-        weft_stats now{};
-        now.struct_size = sizeof now;
-        weft_pool_stats(made, &now);
-        return now;
-    }
-
-    operator weft_pool *() const noexcept { return made; }
-
-  private:
-    void create(const weft_config *config) {
-        const int code = weft_pool_create(&made, config);
-        const char *wrong = code == WEFT_EINVAL ? weft_config_wrong(config) : nullptr;
-        const bool is_field = wrong != nullptr && *wrong != 'W'; // else a variable, which is not read here
-        detail::check(code, is_field ? ("weft::pool: " + std::string(wrong)).c_str() : "weft::pool");
-        loose.emplace(made);
-    }
-    weft_pool *made = nullptr;
-    std::optional<group> loose{};
-};
 
 } // namespace WEFT_SEEN
 } // namespace weft

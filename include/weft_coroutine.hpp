@@ -11,10 +11,10 @@
  * A coroutine that awaits an unfinished group goes on as a task of the pool when that has finished, on any thread; of a
  * finished one, at once. It counts in the group that it was spawned into until its end: that group's wait waits for it, and
  * throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, co_await throws
- * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed. That is why a
- * co awaits what is here alone: another co, a group, resume_on. Coroutines of other types may await these, too. What a
- * coroutine throws out of itself on that thread is dropped: the wait throws WEFT_ECANCELED, or what a task that ran has
- * thrown.
+ * WEFT_ECANCELED, or what the awaited group has failed with by then, on the thread that drops the task: so coroutines always
+ * end, and what they hold is freed. That is why a co awaits what is here alone: another co, a group, resume_on. Coroutines of
+ * other types may await these, too. What a coroutine throws out of itself on that thread is dropped: the wait throws
+ * WEFT_ECANCELED, or what a task that ran has thrown.
  *
  * A co that another awaits takes no stack where the compiler makes tail calls of them: clang always, gcc from -O2 or with
  * -foptimize-sibling-calls, neither under AddressSanitizer or ThreadSanitizer. Else each that ends without having waited
@@ -133,8 +133,8 @@ struct co_promise {
     }
 
     co_root *root = nullptr;
-    std::coroutine_handle<> next; ///< who awaits it
-    std::exception_ptr thrown;
+    std::coroutine_handle<> next{}; ///< who awaits it
+    std::exception_ptr thrown{};
 };
 
 template <class T> class co_promise_of : public co_promise {
@@ -146,7 +146,7 @@ template <class T> class co_promise_of : public co_promise {
     }
 
   private:
-    std::optional<T> value;
+    std::optional<T> value{};
 };
 template <> class co_promise_of<void> : public co_promise {
   public:
@@ -238,60 +238,84 @@ class group_awaiter {
   public:
     explicit group_awaiter(group &awaited) noexcept : after(awaited) {}
 
-    bool await_ready() noexcept {
-        use = group_parts::thrown(after).use();
-        code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
-        is_over = code != WEFT_ETIMEDOUT;
-        return is_over;
-    }
+    bool await_ready() noexcept { return ends(); }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        return queue(root_of(waiting), waiting.address());
+        return queue(detail::root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
-        if (!is_over) check(code, "co_await weft::group"); // it was dropped, or could not be queued
-        if (!is_over && has_slept) { // other waits get its error if what was submitted to it since then is unfinished
-            code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1);
-            if (code == WEFT_ETIMEDOUT) code = WEFT_OK;
-        } else if (!is_over) {
-            code = weft_group_wait(after.pool(), after.native()); // of another pool than the coroutine's
+        if (is_told) check(mine.rethrow(result), "co_await weft::group"); // the group may be gone
+        if (!is_over) check(code, "co_await weft::group");                // it was dropped, or could not be queued
+        if (is_told) return;
+        if (!is_over) { // of another pool than the coroutine's
+            use = group_parts::thrown(after).use();
+            code = weft_group_wait(after.pool(), after.native());
         }
         check(group_parts::thrown(after).rethrow(code, use), "co_await weft::group");
     }
 
   private:
+    struct payload {
+        resumption task;
+        group_awaiter *waits;
+    };
+    static constexpr weft_object type = {sizeof(payload), resumption::run, nullptr}; // which reads `task` alone
+
+    /// The group has finished. If this wait does not end it, it may be gone.
+    static void tell(void *of, int result, int has_ended) noexcept {
+        group_awaiter *it = static_cast<payload *>(of)->waits;
+        it->result = result;
+        it->is_told = true;
+        if (has_ended == 0) return;
+        failures &thrown = group_parts::thrown(it->after);
+        thrown.take(result, thrown.use(), it->mine);
+    }
+
+    /// Waits until a moment that has passed.
+    bool ends() noexcept {
+        use = group_parts::thrown(after).use();
+        code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1);
+        is_over = code != WEFT_ETIMEDOUT;
+        return is_over;
+    }
+
     /// After a successful submission, another thread may continue the coroutine and destroy this object. Not inline: a compiler
     /// could keep what stands on the stack in the coroutine's frame.
     [[gnu::noinline]] bool queue(co_root *root, void *frame) noexcept {
         code = WEFT_OK;
         if (root != nullptr && root->home->pool() != after.pool()) return false; // its group cannot be kept from there
-        resumption it{frame, root, &code};
+        payload it{{frame, root, &code}, this};
         const weft_after groups = {after.native(), root == nullptr ? nullptr : root->home->native()};
-        asleep.set(true);
-        has_slept = true;
-        queueing now(it.frame);
-        int error = weft_submit_after_object(after.pool(), groups, &resumption_type, &it);
-        if (error == WEFT_OK) return !now.is_here();
-        asleep.set(false);
-        code = error;
+        queueing now(frame);
+        do {
+            code = WEFT_OK;
+            asleep.set(true);
+            const int error = weft_submit_await(after.pool(), groups, &type, &it, tell);
+            if (error == WEFT_OK) return !now.is_here();
+            asleep.set(false);
+            code = error;
+            if (error != 1) return false;
+        } while (!ends()); // it has finished, or goes on
         return false;
     }
 
     group &after;
     int code = WEFT_OK;
-    std::uint64_t use = 0; ///< of the group, when this was about to wait
-    bool is_over = false;  ///< and `code` is what the group's wait returned
-    bool has_slept = false;
+    int result = WEFT_OK;   ///< the group's, if is_told
+    std::uint64_t use = 0;  ///< of the group, when this was about to wait
+    bool is_over = false;   ///< and `code` is what the group's wait returned
+    bool is_told = false;   ///< it was suspended, and the group has finished
+    failures::taken mine{}; ///< if its own wait has ended the group
     sleeper asleep{};
 };
 
 } // namespace detail
 
-/// Suspends until the group has finished; throws as its wait does. In a coroutine that belongs to this group it throws
-/// WEFT_EDEADLK. Coroutines of types other than co may await it, too: they continue as tasks of the pool's own group. In a
-/// coroutine that was spawned in another pool, the thread waits. If more is submitted to the group before the coroutine goes on, it
-/// does not wait for that. If that has finished as well, it throws the group's error, which may be that of the later tasks; if
-/// not, the next wait gets the group's error.
+/// Suspends until the group has finished; throws as its wait does, also if another wait has ended the group: if several wait, one
+/// gets the exception. In a coroutine that belongs to this group it throws WEFT_EDEADLK. Coroutines of types other than co may
+/// await it, too: they continue as tasks of the pool's own group. In a coroutine that was spawned in another pool, the thread
+/// waits. What is submitted to the group after it has finished is not waited for, and does not give its error. The coroutine does
+/// not touch the group when it goes on: it may have been destroyed by then.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
 namespace detail {
@@ -301,7 +325,7 @@ class resumer {
     explicit resumer(group &where) noexcept : to(where) {}
     bool await_ready() const noexcept { return false; }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        return queue(root_of(waiting), waiting.address());
+        return queue(detail::root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
@@ -370,7 +394,7 @@ template <class T> T sync_wait(weft_pool *pool, co<T> work) {
         }
     };
     group counted(pool);
-    spawn(counted, keep(std::move(work), result));
+    weft::spawn(counted, keep(std::move(work), result));
     counted.wait();
     if (!result) detail::fail(WEFT_ECANCELED, "weft::sync_wait"); // the pool was aborted
     if constexpr (!std::is_void_v<T>) return std::move(*result);

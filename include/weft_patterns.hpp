@@ -1,4 +1,4 @@
-/* weft_patterns.hpp: the second part of weft.hpp, which includes it: fork and join, loops, reductions, sorting, graphs.
+/* weft_patterns.hpp: the second part of weft.hpp, which includes it: pools, fork and join, loops, reductions, sorting, graphs.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -17,6 +17,63 @@
 namespace weft {
 inline namespace WEFT_WAYS WEFT_SEEN {
 
+// ---- pools -------------------------------------------------------------------------------------------------------------
+
+/// A pool of worker threads. The destructor runs what is queued.
+class pool {
+  public:
+    /// `workers` 0: weft_cpu_count().
+    explicit pool(unsigned workers = 0) {
+        weft_config config;
+        weft_config_init(&config);
+        config.workers = workers;
+        create(&config);
+    }
+    /// Throws the error of weft_pool_create; what() names the field that is wrong.
+    explicit pool(const weft_config &config) { create(&config); }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+
+    /// Ends the program when called by one of the pool's own tasks.
+    ~pool() {
+        weft_group_wait(made, loose->native()); // helps
+        if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
+        *loose->native() = WEFT_GROUP_INIT; // what tasks queued meanwhile has run, too
+    }
+
+    /// Queues f in the pool's own group: see group::submit.
+    template <class F> void submit(F &&f) { loose->submit(std::forward<F>(f)); }
+    template <class F> void submit(F &&f, std::error_code &error) { loose->submit(std::forward<F>(f), error); }
+
+    /// Waits for all tasks that `submit` has queued: see group::wait.
+    void wait() { loose->wait(); }
+    void wait(std::error_code &error) { loose->wait(error); }
+
+    /// See weft::async.
+    template <class F> auto async(F &&f) { return weft::async(made, std::forward<F>(f)); }
+
+    unsigned workers() const noexcept { return weft_pool_workers(made); }
+    weft_stats stats() const noexcept {
+        weft_stats now{};
+        now.struct_size = sizeof now;
+        weft_pool_stats(made, &now);
+        return now;
+    }
+
+    operator weft_pool *() const noexcept { return made; }
+
+  private:
+    void create(const weft_config *config) {
+        const int code = weft_pool_create(&made, config);
+        const char *wrong = code == WEFT_EINVAL ? weft_config_wrong(config) : nullptr;
+        const bool is_field = wrong != nullptr && *wrong != 'W'; // else a variable, which is not read here
+        detail::check(code, is_field ? ("weft::pool: " + std::string(wrong)).c_str() : "weft::pool");
+        loose.emplace(made);
+    }
+    weft_pool *made = nullptr;
+    std::optional<group> loose{};
+};
+
 // ---- fork and join -----------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -25,6 +82,8 @@ namespace detail {
 template <class F> class branch {
   public:
     explicit branch(F &callable) noexcept : f(std::addressof(callable)) {}
+    branch(const branch &) = delete;
+    branch &operator=(const branch &) = delete;
 
     void run([[maybe_unused]] weft_fork_slot *here) noexcept {
         WEFT_TRY {
@@ -56,19 +115,19 @@ template <class F> class branch {
 
   private:
     std::remove_reference_t<F> *f;
-    std::exception_ptr thrown;
+    std::exception_ptr thrown{};
 };
 
 /// The first runs here, between the others' forks and their joins.
 template <class F> void invoke_all(weft_fork_slot *here, branch<F> &first) noexcept { first.run(here); }
 template <class F, class G, class... Gs>
 void invoke_all(weft_fork_slot *here, branch<F> &first, branch<G> &forked, branch<Gs> &...others) noexcept {
-    invoke_all(forked.fork(here), first, others...);
+    detail::invoke_all(forked.fork(here), first, others...);
     forked.join(here);
 }
 
 template <class... Fs> void invoke_branches(weft_fork_slot *here, branch<Fs>... branches) {
-    invoke_all(here, branches...);
+    detail::invoke_all(here, branches...);
     (branches.rethrow(), ...);
 }
 
@@ -95,7 +154,7 @@ template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) 
         ~region() { weft_fork_leave(here); }
     } entered{nullptr};
     detail::check(weft_fork_enter(pool, &entered.here), "weft::invoke");
-    invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
+    weft::invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
 }
 
 // ---- loops -------------------------------------------------------------------------------------------------------------
@@ -135,7 +194,7 @@ template <class I, class F> struct loop {
     }
     static int run(std::size_t begin, std::size_t end, void *context, weft_worker *) noexcept {
         auto *self = static_cast<loop *>(context);
-        return call(&self->thrown, [=] { return self->piece(begin, end); });
+        return detail::call(&self->thrown, [=] { return self->piece(begin, end); });
     }
 };
 
@@ -172,8 +231,8 @@ template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin,
     detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};
     const std::size_t count = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
     const void *site = detail::site_of(body);
-    int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, &loop)
-                               : weft_for_site(pool, {0, count, grain}, loop.run, &loop, site);
+    int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, std::addressof(loop))
+                               : weft_for_site(pool, {0, count, grain}, loop.run, std::addressof(loop), site);
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
 }
 
@@ -205,7 +264,7 @@ template <class F> struct tile_loop {
     }
     static int run(const weft_tile *tile, void *context, weft_worker *) noexcept {
         auto *self = static_cast<tile_loop *>(context);
-        return call(&self->thrown, [=] { return self->piece(*tile); });
+        return detail::call(&self->thrown, [=] { return self->piece(*tile); });
     }
 };
 
@@ -216,7 +275,7 @@ template <class F> struct tile_loop {
 /// tile's height and width.
 template <class F> void parallel_for_tiles(weft_pool *pool, weft_range rows, weft_range columns, F &&body) {
     detail::tile_loop<std::remove_reference_t<F>> loop{std::addressof(body)};
-    int code = weft_for_tiles(pool, {rows, columns}, loop.run, &loop);
+    int code = weft_for_tiles(pool, {rows, columns}, loop.run, std::addressof(loop));
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for_tiles");
 }
 
@@ -235,11 +294,11 @@ template <class T, class Map, class Combine> class reducer {
         how.size = sizeof(std::size_t);
         how.leaf = [](std::size_t begin, std::size_t end, void *value, void *context, weft_worker *) {
             auto *self = static_cast<reducer *>(context);
-            return call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
+            return detail::call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
         };
         how.combine = [](void *left, const void *right, void *context) {
             auto *self = static_cast<reducer *>(context);
-            int code = call(&self->thrown, [=] {
+            int code = detail::call(&self->thrown, [=] {
                 return self->unite(*static_cast<const std::size_t *>(left), *static_cast<const std::size_t *>(right));
             });
             int none = 0;
@@ -261,7 +320,7 @@ template <class T, class Map, class Combine> class reducer {
 #if defined(__cpp_exceptions)
         if (all > most) throw std::bad_alloc();
 #else
-        if (all > most) fail(WEFT_ENOMEM, "weft::reduce");
+        if (all > most) detail::fail(WEFT_ENOMEM, "weft::reduce");
 #endif
         return all;
     }
@@ -321,6 +380,8 @@ template <class It, class Compare> class sorter {
   public:
     sorter(weft_pool *pool, It first, It last, Compare &compare)
         : home(pool), data(first), count(static_cast<std::size_t>(last - first)), less(compare) {}
+    sorter(const sorter &) = delete;
+    sorter &operator=(const sorter &) = delete;
 
     void sort() {
         const unsigned workers = weft_pool_workers(home);
@@ -357,8 +418,8 @@ template <class It, class Compare> class sorter {
             body(i);
             progress[i] = done;
         };
-        loop<std::size_t, decltype(once)> all{&once, 0};
-        int code = all.thrown.rethrow(weft_for(home, {0, indices, 1}, all.run, &all));
+        loop<std::size_t, decltype(once)> all{std::addressof(once), 0};
+        int code = all.thrown.rethrow(weft_for(home, {0, indices, 1}, all.run, std::addressof(all)));
         if (code == WEFT_OK) return;
         for (std::size_t i = 0; i < indices; i++) {
             if (progress[i] == begun) fail(code, "weft::sort"); // it threw what there was no memory to keep
@@ -429,7 +490,8 @@ template <class It, class Compare> class sorter {
 /// Sorts like std::stable_sort, with the same requirements for `less`: equal elements keep their order. If `less` throws, the
 /// elements are valid, but not more. If it contradicts itself, as `<` does with NaNs, their order is unspecified. Allocates a
 /// buffer as large as the range, and for parts of it what std::stable_sort allocates. Without memory it throws, and no element
-/// is lost. If the group of the calling task is cancelled or the pool is closing, the sort continues on the calling thread.
+/// is lost, unless moving one throws: that of a type which can only be copied may, and then elements may be lost, as in
+/// std::stable_sort. If the group of the calling task is cancelled or the pool is closing, the sort continues on the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
         std::stable_sort(first, last, less);
@@ -487,6 +549,8 @@ class graph {
     };
     template <class F> struct step_of final : step {
         template <class G> step_of(detail::failures *failures, G &&g) : sink(failures), f(std::forward<G>(g)) {}
+        step_of(const step_of &) = delete;
+        step_of &operator=(const step_of &) = delete;
         static int run(void *payload, weft_worker *self) noexcept {
             auto *it = static_cast<step_of *>(payload);
             return detail::call_task(it->sink, it->f, self);

@@ -32,6 +32,7 @@
 #define weft_submit_object WEFT_NAME(weft_submit_object)
 #define weft_submit_plain WEFT_NAME(weft_submit_plain)
 #define weft_submit_after_object WEFT_NAME(weft_submit_after_object)
+#define weft_submit_await WEFT_NAME(weft_submit_await)
 #define weft_run WEFT_NAME(weft_run)
 #define weft_group_wait WEFT_NAME(weft_group_wait)
 #define weft_group_wait_until WEFT_NAME(weft_group_wait_until)

@@ -189,6 +189,11 @@ static void many_continuation(weft_pool *pool, weft_group *first, weft_group gro
     }
 }
 
+static void no_news(void *payload, int result, int has_ended) {
+    (void)payload;
+    (void)has_ended;
+    REQUIRE(result == WEFT_OK);
+}
 /* Tasks that wait for a group whose first task stays until all have been submitted. */
 static void continuation_tasks(weft_pool *pool) {
     static const weft_object moved = {sizeof(struct item), object_run, object_move},
@@ -204,6 +209,8 @@ static void continuation_tasks(weft_pool *pool) {
         item_entrust(item, SHORT(weft_submit_after(pool, (weft_after){&first, &then}, item_task, bytes, size)));
         item = item_new();
         item_entrust(item, SHORT(weft_submit_after_object(pool, (weft_after){&first, &then}, &copied, &item)));
+        item = item_new();
+        item_entrust(item, SHORT(weft_submit_await(pool, (weft_after){&first, &then}, &copied, &item, no_news)));
         item = item_new();
         item_entrust(item, SHORT(weft_submit_object(pool, &then, &moved, &item)));
     }

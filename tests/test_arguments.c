@@ -21,6 +21,7 @@ static int tile_body(const weft_tile *tile, void *context, weft_worker *self) {
     (void)tile, (void)context, (void)self;
     return ran++, 0;
 }
+static void nothing_told(void *payload, int result, int has_ended) { (void)payload, (void)result, (void)has_ended, ran++; }
 static void move_byte(void *payload, void *object) { memcpy(payload, object, 1); }
 
 static void begin(void) {
@@ -62,7 +63,8 @@ static void test_objects(void **state) {
     (void)state;
     weft_group group = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
     const weft_object good = {1, note_task, NULL}, no_run = {1, NULL, NULL}, moved = {1, note_task, move_byte},
-                      large = {WEFT_INLINE_MAX + 1, note_task, NULL}, larger = {113, note_task, NULL};
+                      large = {WEFT_INLINE_MAX + 1, note_task, NULL}, larger = {113, note_task, NULL},
+                      too_large = {97, note_task, NULL};
     const weft_after after = {&group, &then};
     char bytes[WEFT_INLINE_MAX + 1] = {0};
     begin();
@@ -81,6 +83,13 @@ static void test_objects(void **state) {
     REFUSED(weft_submit_after_object(pool, after, &moved, bytes));
     REFUSED(weft_submit_after_object(pool, after, &larger, bytes));
     REFUSED(weft_submit_after_object(pool, after, &good, NULL));
+    REFUSED(weft_submit_await(no_pool, after, &good, bytes, nothing_told));
+    REFUSED(weft_submit_await(pool, after, NULL, bytes, nothing_told));
+    REFUSED(weft_submit_await(pool, after, &no_run, bytes, nothing_told));
+    REFUSED(weft_submit_await(pool, after, &moved, bytes, nothing_told));
+    REFUSED(weft_submit_await(pool, after, &too_large, bytes, nothing_told));
+    REFUSED(weft_submit_await(pool, after, &good, NULL, nothing_told));
+    REFUSED(weft_submit_await(pool, after, &good, bytes, NULL));
     end(&group);
 }
 

@@ -217,6 +217,8 @@ static int nothing_compare(const void *left, const void *right, void *context) {
     return 0;
 }
 
+static void not_told(void *payload, int result, int has_ended) { (void)payload, (void)result, (void)has_ended; }
+
 #define FORKED(call) REQUIRE((call) == WEFT_EFORK)
 
 /* Of the parent's pool: what refuses says so, what only reads may be called. */
@@ -232,6 +234,7 @@ static void parents_pool_is_refused(void) {
     FORKED(weft_submit_plain(fork_pool, &group, empty_task, items, sizeof *items));
     FORKED(weft_submit_object(fork_pool, &group, &object, items));
     FORKED(weft_submit_after_object(fork_pool, (weft_after){&group, &other}, &object, items));
+    FORKED(weft_submit_await(fork_pool, (weft_after){&group, &other}, &object, items, not_told));
     FORKED(weft_run(fork_pool, &group, empty_task, NULL));
     FORKED(weft_group_wait(fork_pool, NULL));
     FORKED(weft_group_wait_until(fork_pool, &group, WEFT_HELP_ANY, 1));

@@ -166,3 +166,35 @@ TEST_CASE("a group and a future that go wait for memory") {
     }).join();
     CHECK_FALSE(future.valid());
 }
+
+// ---- a worker that is slow to say that a future's task is done -----------------------------------------------------------
+
+static gate *late = nullptr; ///< workers stand there after their waits
+
+extern "C" {
+int __real_weft_group_wait(weft_pool *pool, weft_group *group);
+int __wrap_weft_group_wait(weft_pool *pool, weft_group *group);
+int __wrap_weft_group_wait(weft_pool *pool, weft_group *group) {
+    const int code = __real_weft_group_wait(pool, group);
+    if (late != nullptr && weft_worker_here() != nullptr) (*late)();
+    return code;
+}
+}
+
+TEST_CASE("a future is ready after its wait") {
+    weft::pool pool(1);
+    gate behind;
+    event begun;
+    late = &behind;
+    auto future = pool.async([&] {
+        begun.set();
+        return 3;
+    });
+    begun.await();
+    future.wait(); // the worker has begun it, and has not come back
+    CHECK(future.is_ready());
+    behind.opened.set();
+    behind.entered.await();
+    CHECK(future.get() == 3);
+    late = nullptr;
+}

@@ -122,6 +122,37 @@ TEST_CASE("invoke goes on from a place") {
 
 // ---- loops ------------------------------------------------------------------------------------------------------------
 
+namespace {
+// Bytes, but made from two numbers only, and its address is not for everybody.
+struct two_sums {
+    two_sums(long first, long second) : low(first), high(second) {}
+    void operator&() const = delete;
+    long low, high;
+};
+} // namespace
+static two_sums add_up(weft_fork_slot *here, two_sums range);
+WEFT_FORK(add_up, two_sums, two_sums)
+static two_sums add_up(weft_fork_slot *here, two_sums range) {
+    if (range.high - range.low < 2) return {range.low, 1};
+    const long middle = (range.low + range.high) / 2;
+    const two_sums left(range.low, middle);
+    weft_fork_slot *deeper = add_up_fork(here, std::addressof(left));
+    const two_sums right = add_up(deeper, {middle, range.high}), joined = add_up_join(here, std::addressof(left));
+    return {joined.low + right.low, joined.high + right.high};
+}
+
+TEST_CASE("a forked function's types need no default constructor") {
+    weft::pool pool(3);
+    for (int round = 0; round < 100; round++) {
+        weft_fork_slot *here = nullptr;
+        REQUIRE(weft_fork_enter(pool, &here) == WEFT_OK);
+        const two_sums all = add_up(here, {0, 1000});
+        weft_fork_leave(here);
+        CHECK(all.low == 499500);
+        CHECK(all.high == 1000);
+    }
+}
+
 TEST_CASE("a loop covers its range once, by index or by piece") {
     weft::pool pool(2);
     std::vector<std::atomic<int>> seen(10000);

@@ -6,6 +6,7 @@
 #include "queue/group.h"
 
 static void no_move(void *payload, void *object) { (void)payload, (void)object; }
+static void not_told(void *payload, int result, int has_ended) { (void)payload, (void)result, (void)has_ended; }
 static int no_range(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin, (void)end, (void)context, (void)self;
     return 0;
@@ -25,6 +26,8 @@ static void check_refused(weft_pool *pool, weft_group *group) {
     assert_int_equal(weft_submit_after(pool, to, empty_task, &byte, 1), WEFT_EINVAL);
     assert_int_equal(weft_submit_after_object(pool, from, &copied, &byte), WEFT_EINVAL);
     assert_int_equal(weft_submit_after_object(pool, to, &copied, &byte), WEFT_EINVAL);
+    assert_int_equal(weft_submit_await(pool, from, &copied, &byte, not_told), WEFT_EINVAL);
+    assert_int_equal(weft_submit_await(pool, to, &copied, &byte, not_told), 1); /* nothing is held for it */
     assert_int_equal(weft_run(pool, group, empty_task, NULL), WEFT_EINVAL);
     assert_int_equal(weft_group_wait(pool, group), WEFT_EINVAL);
     assert_int_equal(weft_group_wait_until(pool, group, WEFT_HELP_NONE, 1), WEFT_EINVAL);

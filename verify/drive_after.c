@@ -14,6 +14,9 @@ static struct {
     uint32_t submitted;
     uint32_t started; /* the test's own: continuations that ran */
     uint32_t accepted;
+    uint32_t told;
+    bool is_gone;               /* nobody may touch `first` */
+    ATOMIC(uint32_t) has_begun; /* the call that awaits it has returned */
 } world;
 
 static int write_task(void *payload, weft_worker *self) {
@@ -106,6 +109,71 @@ static void hold_and_wait(void) {
 static void wait_for_first(void) { EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK); }
 EXPLORE_DRIVER(after_waiter, .about = "one thread waits for the group, another comes after it", .setup = setup_begun,
                .threads = {wait_for_first, hold_and_wait}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- awaiting ----------------------------------------------------------------------------------------------------- */
+
+static int fail_task(void *payload, weft_worker *self) { return write_task(payload, self) + 5; }
+static void tell(void *payload, int result, int has_ended) {
+    EXPECT(result == 5);
+    plain_read(&world.written[0], sizeof world.written[0]);
+    EXPECT(world.written[0] == 1);
+    if (has_ended != 0) EXPECT(!world.is_gone && load_rlx(id_of(&world.first)) != 0);
+    *(uint32_t *)payload = 1;
+    world.told++;
+    explore_observe(has_ended != 0);
+}
+static void submit_await(void) {
+    static const weft_object type = {sizeof(uint32_t), then_task, NULL};
+    const weft_after after = {&world.first, &world.then};
+    uint32_t none = 0; /* of `written`, before it is told */
+    int error = weft_submit_await(world.pool, after, &type, &none, tell);
+    EXPECT(error == WEFT_OK || error == 1);
+    if (error == WEFT_OK) world.accepted++;
+}
+static void submit_failing(void) {
+    uint32_t *at = &world.written[0];
+    EXPECT(weft_submit(world.pool, &world.first, fail_task, &at, sizeof at) == WEFT_OK);
+}
+static void setup_failing(void) {
+    setup_no_help();
+    submit_failing();
+}
+static void setup_failing_helping(void) {
+    setup();
+    submit_failing();
+}
+static void await_and_wait(void) {
+    submit_await();
+    submit_await();
+    store_rlx(&world.has_begun, 1);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.started == world.accepted && world.told == world.accepted);
+}
+/* Its wait is the last call with the group, which then goes. */
+static void wait_and_free(void) {
+    int error = weft_group_wait(world.pool, &world.first);
+    EXPECT(error == WEFT_OK || error == 5);
+    while (load_rlx(&world.has_begun) == 0) os_pause();
+    world.is_gone = true;
+    memset(&world.first, 0xff, sizeof world.first);
+}
+static void check_gone(void) {
+    check();
+    for (size_t i = 0; i < sizeof world.first; i++) EXPECT(((unsigned char *)&world.first)[i] == 0xff);
+}
+EXPLORE_DRIVER(after_await, .about = "one thread waits for a group and frees it, another awaits it", .setup = setup_failing,
+               .threads = {wait_and_free, await_and_wait}, .check = check_gone, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(after_await_helps, .about = "the same; who waits may have run the task", .setup = setup_failing_helping,
+               .threads = {wait_and_free, await_and_wait}, .check = check_gone);
+
+/* Nobody else waits. */
+static void await_alone(void) {
+    submit_failing();
+    await_and_wait();
+    if (world.accepted > 0) EXPECT(load_rlx(id_of(&world.first)) == 0);
+}
+EXPLORE_DRIVER(after_await_alone, .about = "awaiting ends the group", .setup = setup, .threads = {await_alone},
+               .check = check, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- a submission that is taken back is the last change of the counts --------------------------------------------- */
 

@@ -28,7 +28,7 @@ static void open_group(uint32_t flags) {
 static void serve(void) {
     EXPECT(record_enter(&world.groups, world.record, world.id));
     EXPECT(record_close(world.record, world.id, 0));
-    record_end(world.record);
+    record_end(world.record, &(weft_group)WEFT_GROUP_INIT);
     record_leave(&world.groups, world.record, true);
 }
 static uint32_t flags_now; /* the test's own */

@@ -107,7 +107,7 @@ static void find_parent(void) {
     EXPECT(record_enter(&world.groups, below, id) && record_close(below, id, 0));
     EXPECT(group_parent(&world.groups, id) == world.id && group_serves(&world.groups, id, world.id));
     EXPECT(group_parent(&world.groups, world.before) == 0 && !record_enter(&world.groups, world.record, world.before));
-    record_end(below);
+    record_end(below, &(weft_group)WEFT_GROUP_INIT);
     EXPECT(record_has_ended(below) && !record_is_closing(below));
     record_leave(&world.groups, below, true);
     EXPECT(group_parent(&world.groups, id) == 0 && !group_serves(&world.groups, id, world.id));

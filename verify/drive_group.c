@@ -109,7 +109,7 @@ static bool end_group(uint64_t id, uint32_t seat) {
     if (!record_close(world.record, id, seat)) return false;
     EXPECT(world.ended < id);
     world.ended = id;
-    record_end(world.record);
+    record_end(world.record, &(weft_group)WEFT_GROUP_INIT);
     wake_waiters();
     return true;
 }
@@ -414,7 +414,7 @@ static void use_next(void) {
     EXPECT(record_enter(&world.groups, record, id));
     record_fail(record, 3, -7);
     EXPECT(record_close(record, id, 1));
-    record_end(record);
+    record_end(record, &(weft_group)WEFT_GROUP_INIT);
     EXPECT(record_error(record) == -7);
     explore_step();
     EXPECT(record_error(record) == -7 && record_has_ended(record));

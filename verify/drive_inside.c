@@ -88,7 +88,7 @@ static void setup_groups(void) {
 static void replace_middle(void) {
     EXPECT(record_enter(&world.groups, world.middle, world.middle_id));
     EXPECT(record_close(world.middle, world.middle_id, 0));
-    record_end(world.middle);
+    record_end(world.middle, &(weft_group)WEFT_GROUP_INIT);
     record_leave(&world.groups, world.middle, true);
     EXPECT(record_open(&world.groups, world.top_id, 0) == world.middle);
 }

@@ -65,7 +65,7 @@ static void check(void) {
     /* the record's next group holds nothing */
     EXPECT(record_enter(&world.groups, world.record[FIRST], world.id[FIRST]));
     EXPECT(record_close(world.record[FIRST], world.id[FIRST], 0));
-    record_end(world.record[FIRST]);
+    record_end(world.record[FIRST], &(weft_group)WEFT_GROUP_INIT);
     record_leave(&world.groups, world.record[FIRST], true);
     open_group(FIRST);
     for (uint32_t i = THEN; i < GROUPS; i++) EXPECT(!first_serves(i));

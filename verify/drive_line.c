@@ -57,7 +57,7 @@ static void setup_next(void) {
     for (uint32_t seat = SHARED - 2; seat < SHARED + 2; seat++) count(seat);
     EXPECT(record_enter(&world.groups, world.record, world.id));
     EXPECT(record_close(world.record, world.id, 0));
-    record_end(world.record);
+    record_end(world.record, &(weft_group)WEFT_GROUP_INIT);
     record_leave(&world.groups, world.record, true);
     struct record *next = record_open(&world.groups, 0, 0);
     EXPECT(next == world.record && load_rlx(&next->id) != world.id);

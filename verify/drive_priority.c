@@ -234,7 +234,7 @@ static void boost_record(void) {
 static void end_record(void) {
     EXPECT(record_enter(&world.pool->groups, world.record, world.id));
     EXPECT(record_close(world.record, world.id, 0));
-    record_end(world.record);
+    record_end(world.record, &(weft_group)WEFT_GROUP_INIT);
     record_leave(&world.pool->groups, world.record, true);
 }
 static void check_boosted(void) {

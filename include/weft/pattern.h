@@ -372,44 +372,45 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
  *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
  *
  * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them. In C++,
- * both types must be trivially copyable, and no exception may leave the function: it ends the process if another thread has
- * taken the call, and otherwise leaves calls unjoined. weft::invoke passes exceptions on.
+ * both types must be trivially copyable (a default constructor is not needed), and no exception may leave the function: it
+ * ends the process if another thread has taken the call, and otherwise leaves calls unjoined. weft::invoke passes
+ * exceptions on.
  */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
     static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
-        argument_type argument;                                                                                             \
-        WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
-        result_type result = name(here, argument);                                                                          \
-        __builtin_memcpy(payload, &result, sizeof result);                                                                  \
+        WEFT_FORK_ROOM(argument_type, argument)                                                                             \
+        WEFT_FORK_COPY(argument_type, WEFT_FORK_AT(argument), payload);                                                     \
+        result_type result = name(here, WEFT_FORK_OUT(argument_type, argument));                                            \
+        __builtin_memcpy(payload, WEFT_FORK_AT(result), sizeof result);                                                     \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline __attribute__((always_inline, unused))                                                                    \
     result_type name##_join(weft_fork_slot *here, argument_type const *given) {                                             \
         if (__builtin_expect(name##_taken(here, given), 0)) {                                                               \
-            result_type result;                                                                                             \
-            __builtin_memcpy(&result, here->payload, sizeof result);                                                        \
-            return result;                                                                                                  \
+            WEFT_FORK_ROOM(result_type, result)                                                                             \
+            __builtin_memcpy(WEFT_FORK_AT(result), here->payload, sizeof result);                                           \
+            return WEFT_FORK_OUT(result_type, result);                                                                      \
         }                                                                                                                   \
-        argument_type argument;                                                                                             \
-        WEFT_FORK_COPY(argument_type, &argument, here->payload);                                                            \
-        return name(here, argument);                                                                                        \
+        WEFT_FORK_ROOM(argument_type, argument)                                                                             \
+        WEFT_FORK_COPY(argument_type, WEFT_FORK_AT(argument), here->payload);                                               \
+        return name(here, WEFT_FORK_OUT(argument_type, argument));                                                          \
     }
 
 /** WEFT_FORK for a function that returns nothing. */
 #define WEFT_FORK_VOID(name, argument_type)                                                                                 \
     static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
-        argument_type argument;                                                                                             \
-        WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
-        name(here, argument);                                                                                               \
+        WEFT_FORK_ROOM(argument_type, argument)                                                                             \
+        WEFT_FORK_COPY(argument_type, WEFT_FORK_AT(argument), payload);                                                     \
+        name(here, WEFT_FORK_OUT(argument_type, argument));                                                                 \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline                                                                                                           \
         __attribute__((always_inline, unused)) void name##_join(weft_fork_slot *here, argument_type const *given) {         \
         if (__builtin_expect(name##_taken(here, given), 0)) return;                                                         \
-        argument_type argument;                                                                                             \
-        WEFT_FORK_COPY(argument_type, &argument, here->payload);                                                            \
-        name(here, argument);                                                                                               \
+        WEFT_FORK_ROOM(argument_type, argument)                                                                             \
+        WEFT_FORK_COPY(argument_type, WEFT_FORK_AT(argument), here->payload);                                               \
+        name(here, WEFT_FORK_OUT(argument_type, argument));                                                                 \
     }
 
 /** @cond */
@@ -471,11 +472,24 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
     static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");                                \
     static_assert(__is_trivially_copyable(type), #type " is not trivially copyable");
 #define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
+#define WEFT_FORK_AT(object) __builtin_addressof(object)
+/* An object whose bytes are copied into it next: the type may have no constructor without arguments. */
+#define WEFT_FORK_ROOM(type, object)                                                                                        \
+    union weft_room_of_##object {                                                                                           \
+        type value;                                                                                                         \
+        char none;                                                                                                          \
+        weft_room_of_##object() : none(0) {}                                                                                \
+    } weft_room_##object;                                                                                                   \
+    type &object = weft_room_##object.value;
+#define WEFT_FORK_OUT(type, object) static_cast<type &&>(object)
 #else
 #define WEFT_CAST(type, value) ((type)(value))
 #define WEFT_NULL NULL
 #define WEFT_FORK_CHECK(type)                                                                                               \
     __extension__ _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#define WEFT_FORK_AT(object) (&(object))
+#define WEFT_FORK_ROOM(type, object) type object;
+#define WEFT_FORK_OUT(type, object) (object)
 #define WEFT_FORK_COPY(type, to, from)                                                                                      \
     do {                                                                                                                    \
         typedef type weft_copied __attribute__((aligned(__alignof__(type) < 16 ? __alignof__(type) : 16)));                 \
@@ -531,9 +545,9 @@ static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_sl
     static inline                                                                                                           \
         __attribute__((always_inline, unused)) int name##_taken(weft_fork_slot *here, argument_type const *given) {         \
         if (!weft_fork_slot_pop(here)) return 0;                                                                            \
-        argument_type copy;                                                                                                 \
-        WEFT_FORK_COPY(argument_type, &copy, given);                                                                        \
-        return weft_fork_join_slow(here, sizeof copy > 8 ? &copy : given, sizeof copy);                                     \
+        WEFT_FORK_ROOM(argument_type, copy)                                                                                 \
+        WEFT_FORK_COPY(argument_type, WEFT_FORK_AT(copy), given);                                                           \
+        return weft_fork_join_slow(here, sizeof copy > 8 ? WEFT_FORK_AT(copy) : given, sizeof copy);                        \
     }
 
 /** @endcond */

@@ -17,10 +17,10 @@ extern "C" {
 
 /**
  * A set of tasks to wait for. It lives in the caller's memory; initialise it with WEFT_GROUP_INIT. Once every wait on it
- * has returned, no thread of weft touches it: it may be reused, with any pool, or freed. From its first task until then
- * it belongs to one pool. Calls with another pool return WEFT_EINVAL and do nothing, even if its own pool was destroyed;
- * then assign WEFT_GROUP_INIT to use it again. The same is true of a copy of a group that has ended. Do not copy a group
- * that has tasks.
+ * has returned, no thread of weft touches it, not even for a task that awaits it (weft_submit_await): it may be reused,
+ * with any pool, or freed. From its first task until then it belongs to one pool. Calls with another pool return
+ * WEFT_EINVAL and do nothing, even if its own pool was destroyed; then assign WEFT_GROUP_INIT to use it again. The same is
+ * true of a copy of a group that has ended. Do not copy a group that has tasks.
  */
 typedef struct weft_group {
     uint64_t id;    /**< weft's own */
@@ -104,8 +104,10 @@ typedef struct weft_after {
 /**
  * Queues a task that starts when all tasks of groups.after have finished: those submitted before this call, and those
  * submitted before the last of these ends. What they wrote is visible to it. It starts even if they failed or were
- * cancelled; a wait for groups.after inside it returns their error at once. Some thread still has to wait for
- * groups.after, else its memory stays with the pool.
+ * cancelled. Some thread still has to wait for groups.after, else its memory stays with the pool. That may be this task:
+ * its wait returns their error at once, if no other wait has ended the group. If another has, such as that of a second
+ * task that starts then, the group has no tasks any more, and the wait returns WEFT_OK. weft_submit_await tells every
+ * such task the error.
  *
  *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
  *
@@ -174,6 +176,33 @@ WEFT_API int weft_submit_plain(weft_pool *pool, weft_group *group, weft_fn fn, c
  * @threads Any thread.
  */
 WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object);
+
+/**
+ * Tells a task the result of the group that it awaits. Must be quick, and neither call weft nor wait.
+ * @param payload the task's, before the task starts; it may be changed
+ * @param result what weft_group_wait returns for the group
+ * @param has_ended not 0: this wait ends the group, and the weft_group is still in place until this function returns. Among
+ *     several that are told, it is the same for all. 0: another wait has ended it, and its memory may have been freed; or
+ *     more was submitted to it meanwhile, and it goes on
+ */
+typedef void (*weft_tell_fn)(void *payload, int result, int has_ended);
+
+/**
+ * Queues a continuation, as weft_submit_after_object does, that is also a wait for groups.after. When that has finished, its
+ * result is told, and it ends as by a wait; then the task is queued. The task itself need not turn to groups.after, which may
+ * be gone by then. Any number of such tasks and of threads may wait for one group: each gets its result. If groups.group is
+ * cancelled before, the task will not run, nothing is told, and groups.after is left to other waits.
+ * @param pool the pool
+ * @param groups as in weft_submit_after
+ * @param type as in weft_submit_object, with `move` NULL and a size of at most 96
+ * @param object its bytes
+ * @param tell is called before the task can start, on the thread that has finished groups.after or on the calling one
+ * @retval WEFT_OK it will be queued
+ * @retval 1 nothing was queued: groups.after has finished, and weft_group_wait returns its result
+ * @retval WEFT_EINVAL tell is NULL, or as in weft_submit_after_object; the other codes as in weft_submit_after
+ * @threads Any thread.
+ */
+WEFT_API int weft_submit_await(weft_pool *pool, weft_after groups, const weft_object *type, void *object, weft_tell_fn tell);
 
 /**
  * Runs a function at once, on the calling thread, as a task of the group. Groups that it submits to lie below this

@@ -13,6 +13,12 @@
  * any of the list's tasks was added. The thread that takes the list ends its waits only afterwards, so until then the record
  * serves no other group.
  *
+ * Awaiting. A continuation may also be a wait for the group that holds it. The taker then closes the record as a waiter does
+ * (group.c), reads the result, has it told, and ends the group. A thread that waits there cannot return meanwhile: it sees that
+ * the record is closing, and stays until the group has ended. So the user's weft_group and what lies around it are still there.
+ * If another waiter has closed the record first, they may be gone; the result is read from the record, which the taker still
+ * holds. One whose own group is cancelled is not told, and ends nothing: the result is left to other waits.
+ *
  * Groups form a graph, with an edge from each group to the groups whose tasks it holds, and to those whose tasks sleep in
  * waits for it. Each search in the graph, for a circle or for what a group serves, goes from both ends (struct search). What
  * was found about serving is noted in the records, so that a wait at the end of a long chain of groups does not go through
@@ -326,4 +332,32 @@ struct continuation *continuation_take(struct groups *groups, struct record *rec
     }
     os_unlock(&groups->lock);
     return oldest;
+}
+
+/* ---- awaiting ----------------------------------------------------------------------------------------------------- */
+
+/* The first of those that await the group and may still run. */
+static struct continuation_await *first_to_tell(struct continuation *oldest) {
+    struct continuation_await *first = NULL;
+    for (struct continuation *it = oldest; it != NULL; it = it->next) {
+        struct continuation_await *await = continuation_await(it);
+        if (!it->kind->awaits) continue;
+        if (!record_lets_run(it->record, meta_sequence(it->cells->meta)))
+            await->tell = NULL;
+        else if (first == NULL)
+            first = await;
+    }
+    return first;
+}
+
+bool continuation_tell(struct record *record, struct continuation *oldest, uint32_t seat) {
+    const struct continuation_await *first = first_to_tell(oldest);
+    if (first == NULL) return false;
+    bool ends = record_close(record, load_rlx(&record->id) & ~ID_MARKS, seat);
+    int result = record_result(record);
+    for (struct continuation *it = oldest; it != NULL; it = it->next)
+        if (it->kind->awaits && continuation_await(it)->tell != NULL)
+            continuation_await(it)->tell(it->cells->payload, result, ends);
+    if (ends) record_end(record, first->group);
+    return ends;
 }

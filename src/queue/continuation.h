@@ -10,6 +10,19 @@ struct weft_worker;
 #define CONTINUATION_CELLS 4u
 #define CONTINUATION_INLINE_MAX (CONTINUATION_CELLS * CELL_BYTES - (CELL_BYTES - CELL_PAYLOAD))
 
+/* One that is also a wait for the group that holds it. Lies in the last bytes of the cells. */
+struct continuation_await {
+    weft_group *group; /* that holds it */
+    weft_tell_fn tell; /* NULL: its task will not run */
+};
+#define CONTINUATION_AWAIT_MAX (CONTINUATION_INLINE_MAX - sizeof(struct continuation_await))
+
+struct continuation_kind {
+    void (*start)(struct weft_worker *seat,
+                  struct continuation *continuation); /* the task may run now; ends with continuation_put */
+    bool awaits;
+};
+
 struct continuation {
     struct pile_item item;
     struct continuation *next; /* the one held before this; after continuation_take: after this */
@@ -18,8 +31,7 @@ struct continuation {
     struct record *after;      /* of the group that holds it. This and the next two are continuation.c's */
     continuation_link in_next; /* the one of the same group added before; in_link: what points to this one */
     continuation_link *in_link;
-    void (*start)(struct weft_worker *seat,
-                  struct continuation *continuation);  /* the task may run now; ends with continuation_put */
+    const struct continuation_kind *kind;
     ALIGNED(16) struct cell cells[CONTINUATION_CELLS]; /* the task as it will lie in a lane */
 };
 
@@ -37,6 +49,15 @@ bool continuation_add(struct groups *groups, struct record *record, struct conti
 /* Takes what the record holds, oldest first, if its group has finished. Any thread that sees the counts change. The taker
  * starts each task, and leaves the wait once for each. */
 struct continuation *continuation_take(struct groups *groups, struct record *record);
+
+INLINE struct continuation_await *continuation_await(struct continuation *continuation) {
+    unsigned char *end = (unsigned char *)&continuation->cells[CONTINUATION_CELLS];
+    return (struct continuation_await *)(void *)(end - sizeof(struct continuation_await));
+}
+/* What a thread has taken, before it starts the first of them: those that await the group are told its result, and the group
+ * ends as by a wait of the thread, whose seat has that index. true: this has ended it, and the first wait that the thread
+ * leaves is that one. */
+bool continuation_tell(struct record *record, struct continuation *oldest, uint32_t seat);
 
 /* A sleeping wait inside a task, without a deadline: until it returns, no group of the frames around it can finish. */
 struct continuation_wait {

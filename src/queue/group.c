@@ -90,6 +90,8 @@
  *                                                     pool before that has run
  *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two sleepers, one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
+ *   T25 record_end: store the user's id  release  T22, V2  a thread that comes after the end does not see the writes of
+ *                                                 tasks that were submitted and run while the group was ended
  */
 #include "queue/continuation.h"
 
@@ -500,7 +502,10 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     return true;
 }
 
-void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED); }
+void record_end(struct record *record, weft_group *group) {
+    store_rel(T25, id_of(group), 0); /* only the thread that closed the record clears the id */
+    store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED);
+}
 
 void record_discard(struct groups *groups, struct record *record) {
     record_unuse(groups, record);

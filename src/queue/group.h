@@ -250,6 +250,13 @@ INLINE bool record_was_late(const struct record *record) {
     uint64_t late = load_rlx(&record->late);
     return late != 0 && late >= load_rlx(&record->deadline_ns);
 }
+/* Inside a wait, when the record is finished: what the wait returns. */
+INLINE int record_result(const struct record *record) {
+    int error = record_error(record);
+    if (error != 0) return error;
+    if (record_was_late(record)) return WEFT_ELATE;
+    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
+}
 /* May the task with that sequence number still start? */
 INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
     return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);
@@ -276,10 +283,10 @@ bool record_has_ended(const struct record *record);
 INLINE bool record_is_closing(const struct record *record) { return (load_rlx(&record->id) & ID_CLOSING) != 0; }
 
 /* Inside a wait, when the record is finished. true, for one caller only: nobody counts in the record any more; the caller
- * ends its use of the user's weft_group and calls record_end. `seat` is the caller's. false: the record is not finished
+ * calls record_end, with which its use of the user's weft_group ends. `seat` is the caller's. false: the record is not finished
  * after all, or another caller is ending it. */
 bool record_close(struct record *record, uint64_t id, uint32_t seat);
-void record_end(struct record *record);
+void record_end(struct record *record, weft_group *group);
 /* Gives back a record that was just opened and never used. */
 void record_discard(struct groups *groups, struct record *record);
 

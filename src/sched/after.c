@@ -26,8 +26,12 @@ static void start(struct weft_worker *seat, struct continuation *continuation) {
     continuation_put(&seat->pool->groups, continuation);
 }
 
+#define HAS_FINISHED 1 /* no error: nothing to await */
+static const struct continuation_kind plain = {start, false}, awaiting = {start, true};
+
 /* The task to submit. */
 struct after_task {
+    weft_tell_fn tell; /* NULL: it does not await the group */
     weft_fn fn;
     const void *payload;
     size_t size;
@@ -93,15 +97,16 @@ static int hold(struct weft_worker *seat, struct record *record, uint64_t id, st
     return WEFT_OK;
 }
 
-/* Enters the record of the group `after`. NULL: the group has finished; or it is not of this pool, and *error says so. */
-static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id, int *error) {
+/* Enters the record of the group `after`. NULL: the group has finished; or it is not of this pool, and *error says so. A finished
+ * group that has not ended counts as finished only for a task that `hurries`. */
+static struct record *after_group(weft_pool *pool, weft_group *after, bool hurries, uint64_t *id, int *error) {
     *error = WEFT_OK;
     *id = load_acq(V2, id_of(after));
     if (*id == 0) return NULL;
     struct record *record = record_at(&pool->groups, id_index(*id));
     if (record != NULL && record_enter(&pool->groups, record, *id)) {
-        if (pool->config.queue_max == 0 || !record_is_finished(record)) return record;
-        record_leave(&pool->groups, record, false); /* the task now needs a place in the queue */
+        if (!hurries || !record_is_finished(record)) return record;
+        record_leave(&pool->groups, record, false);
         return NULL;
     }
     if (record == NULL || group_is_astray(&pool->groups, record, id_of(after), *id)) *error = WEFT_EINVAL;
@@ -109,17 +114,18 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
 }
 
 /* The task will start when the group `id` has finished. On error nothing happened. */
-static int submit_continuation(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
+static int submit_continuation(struct weft_worker *seat, struct record *record, uint64_t id, weft_after two,
                                const struct after_task *task) {
     struct groups *groups = &seat->pool->groups;
     struct continuation *continuation = continuation_get(groups);
     if (continuation == NULL) return WEFT_ENOMEM;
-    continuation->start = start;
+    continuation->kind = task->tell == NULL ? &plain : &awaiting;
+    if (task->tell != NULL) *continuation_await(continuation) = (struct continuation_await){two.after, task->tell};
     if (!continuation_fill(continuation, task)) {
         continuation_put(groups, continuation);
         return WEFT_ENOMEM;
     }
-    int error = continuation_count(seat, group, continuation);
+    int error = continuation_count(seat, two.group, continuation);
     if (error == WEFT_OK) error = hold(seat, record, id, continuation);
     if (error != WEFT_OK) continuation_drop(groups, continuation);
     return error;
@@ -134,15 +140,24 @@ static int submit_after(weft_pool *pool, weft_after groups, const struct after_t
     if (groups.after == groups.group) return WEFT_EDEADLK;
     guest_enter(seat);
     uint64_t id;
-    struct record *record = after_group(pool, groups.after, &id, &error);
+    bool hurries =
+        pool->config.queue_max != 0 || task->tell != NULL; /* it needs a place in the queue; or the caller can wait */
+    struct record *record = after_group(pool, groups.after, hurries, &id, &error);
     if (record == NULL) {
-        if (error == WEFT_OK) error = submit_at_once(pool, groups.group, task);
+        if (error == WEFT_OK && task->tell != NULL)
+            error = HAS_FINISHED;
+        else if (error == WEFT_OK)
+            error = submit_at_once(pool, groups.group, task);
     } else {
-        error = submit_continuation(seat, record, id, groups.group, task);
+        error = submit_continuation(seat, record, id, groups, task);
         if (error != WEFT_OK) record_leave(&pool->groups, record, false);
     }
     guest_leave(seat);
     return error;
+}
+
+static bool is_good(const weft_object *type, size_t most) {
+    return type != NULL && type->run != NULL && type->move == NULL && type->size <= most;
 }
 
 int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size) {
@@ -151,7 +166,11 @@ int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void
 }
 
 int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object) {
-    bool is_good = type != NULL && type->run != NULL && type->move == NULL && type->size <= CONTINUATION_INLINE_MAX;
-    if (pool == NULL || object == NULL || !is_good) return WEFT_EINVAL;
-    return submit_after(pool, groups, &(struct after_task){type->run, object, type->size, type, object});
+    if (pool == NULL || object == NULL || !is_good(type, CONTINUATION_INLINE_MAX)) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){NULL, type->run, object, type->size, type, object});
+}
+
+int weft_submit_await(weft_pool *pool, weft_after groups, const weft_object *type, void *object, weft_tell_fn tell) {
+    if (pool == NULL || object == NULL || tell == NULL || !is_good(type, CONTINUATION_AWAIT_MAX)) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){tell, type->run, object, type->size, type, object});
 }

@@ -23,8 +23,6 @@
  *                                                 or claims from its lane misses the sleeper, and the sleeper misses that
  *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had already looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
- *   T25 wait_close: store id             release  T22, V2  a thread that comes after the end does not see the writes of
- *                                                 tasks that were submitted and run while the group was ended
  *   T24 weft_group_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_group_cancel: load id             acquire  T11 the record is not open yet
  *   N5  weft_group_boost: fence                sc       K3  a worker sees no slot for a task that is now urgent, and sleeps
@@ -80,8 +78,7 @@ static bool wait_find_any(const struct wait *wait, struct piece *piece) {
 /* The finished group's end: true when this wait has ended it. */
 static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
-    store_rel(T25, id_of(wait->group), 0); /* only the wait that closed the record clears the id */
-    record_end(wait->record);
+    record_end(wait->record, wait->group);
     wait->has_ended = true;
     return true;
 }
@@ -368,13 +365,6 @@ static int wait_loop(struct wait *wait) {
     }
 }
 
-static int wait_result(const struct record *record) {
-    int error = record_error(record);
-    if (error != 0) return error;
-    if (record_was_late(record)) return WEFT_ELATE;
-    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
-}
-
 /* Counts the tasks that this thread has completed so far: they must not wait for this wait. The frame keeps its group. */
 static void wait_flush(struct weft_worker *seat) {
     struct frame *frame = seat->frame;
@@ -448,7 +438,7 @@ static int wait_seated(struct wait *wait) {
     bool offers = rest_offer(seat);
     int result = wait->is_one ? wait_run_one(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
-    if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
+    if (result == WEFT_OK && !wait->is_one) result = record_result(wait->record);
     wait_leave(wait);
     wait_unblock(wait);
     if (offers) rest_keep(seat);

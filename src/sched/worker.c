@@ -93,10 +93,12 @@ void frame_pop(struct weft_worker *seat) {
 void worker_start_continuation(struct weft_worker *seat, struct record *record) {
     struct groups *groups = &seat->pool->groups;
     struct continuation *continuation = continuation_take(groups, record);
+    bool has_ended = continuation_tell(record, continuation, seat->index);
     while (continuation != NULL) {
         struct continuation *next = continuation->next;
-        continuation->start(seat, continuation);
-        record_leave(groups, record, false);
+        continuation->kind->start(seat, continuation);
+        record_leave(groups, record, has_ended);
+        has_ended = false;
         continuation = next;
     }
 }
