@@ -22,8 +22,15 @@ static bool pool_is_fit(const weft_pool *pool) {
     return weft_pool_config(pool, &config) == WEFT_OK && (config.flags & WEFT_POOL_ORDERED) == 0;
 }
 
+/* A rank that waits gets up every poll_us, or LOOK_NS: so it speaks four times before it is taken for silent. */
+static bool silence_is_sound(uint64_t silence_ms, uint64_t poll_us) {
+    uint64_t least_us = poll_us > LOOK_NS / 1000 ? poll_us : LOOK_NS / 1000;
+    return silence_ms == 0 || silence_ms >= 4 * least_us / 1000;
+}
+
 static bool config_is_sound(const weft_dist_config *config) {
-    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0 && config->poll_us <= POLL_US_MAX);
+    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0 && config->poll_us <= POLL_US_MAX &&
+                              silence_is_sound(config->silence_ms, config->poll_us));
 }
 
 /* What the ranks have together: sums, maxima, rank 0's configuration. */

@@ -446,6 +446,19 @@ static void scene_misuse(void) {
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_NULL, NULL) == WEFT_EINVAL);
     weft_dist_config config = {.struct_size = 1};
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, &config) == WEFT_EINVAL);
+    static const struct {
+        uint32_t poll_us;
+        uint64_t silence_ms;
+        int error;
+    } pairs[] = {{1000000, 3999, WEFT_EINVAL}, {1000000, 4000, WEFT_OK}, {1000000, 0, WEFT_OK},
+                 {0, 79, WEFT_EINVAL},         {0, 80, WEFT_OK},         {30000, 100, WEFT_EINVAL},
+                 {30000, 120, WEFT_OK}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) { /* one rank's alone is everybody's */
+        const weft_dist_config pair = {
+            .struct_size = sizeof pair, .poll_us = pairs[i].poll_us, .silence_ms = pairs[i].silence_ms};
+        REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, rank == ranks - 1 ? &pair : NULL) == pairs[i].error);
+        REQUIRE(pairs[i].error == WEFT_OK ? weft_dist_close(&none) == WEFT_OK : none == NULL);
+    }
     REQUIRE(weft_dist_close(&none) == WEFT_EINVAL && weft_dist_close(NULL) == WEFT_EINVAL);
     REQUIRE(weft_dist_cancel(NULL) == WEFT_EINVAL && weft_dist_counts_of(dist, &counts) == WEFT_EINVAL);
     REQUIRE(weft_dist_rank(NULL) == -1 && weft_dist_ranks(NULL) == 0 && weft_dist_workers(NULL) == 0);
