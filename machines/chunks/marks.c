@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define GAP 16u /* records that may be missing in one place of a log */
+
 /* With numbers of as many digits as names may have. */
 static bool name_read(const char *name, struct place *place) {
     char *end;
@@ -68,6 +70,15 @@ int mark_read(weft_chunks *queue, size_t index, uint32_t until) {
     }
 }
 
+/* A name far beyond the log's end tells of a longer log only if it is a record: the name of a backup, say, is not. */
+static int name_follow(weft_chunks *queue, struct place place) {
+    struct record record;
+    enum found found = FOUND_RECORD;
+    if (place.number - queue->marks[place.chunk].last > GAP) found = record_read(queue->records, place, &record);
+    if (found == FOUND_ERROR) return WEFT_CHUNKS_SYSTEM;
+    return found == FOUND_RECORD ? mark_read(queue, place.chunk, place.number) : WEFT_OK;
+}
+
 int marks_scan(weft_chunks *queue) {
     /* Opened anew: over NFS that is when a client asks whether the directory has changed. */
     int fd = openat(queue->directory, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -82,7 +93,7 @@ int marks_scan(weft_chunks *queue) {
     while (error == WEFT_OK && (errno = 0, entry = readdir(names)) != NULL) {
         struct place place;
         if (!name_read(entry->d_name, &place) || place.chunk >= queue->plan.count) continue;
-        if (place.number > queue->marks[place.chunk].last) error = mark_read(queue, place.chunk, place.number);
+        if (place.number > queue->marks[place.chunk].last) error = name_follow(queue, place);
     }
     if (error == WEFT_OK && errno != 0) error = why_system("chunks cannot be listed");
     closedir(names);

@@ -308,6 +308,48 @@ static void test_torn_done(void **state) {
     close_queue(queue);
 }
 
+/* A name far from the log's end that is no record, as of a backup by date, is nobody's; a record as far away is. */
+static void test_foreign_name(void **state) {
+    (void)state;
+    char path[PATH_BYTES + 64], there[PATH_BYTES + 64], text[128];
+    close_queue(make_queue(plan_of(2, 1)));
+    record_path(path, place, 0, 2026);
+    write_file(path, "", 0);
+    weft_chunks *queue = open_queue(place);
+    weft_chunk_info info = {.struct_size = sizeof info};
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_int_equal(info.torn, 0);
+    for (int i = 0; i < 30; i++) {
+        weft_chunk chunk = claim(queue);
+        assert_int_equal(chunk.index, 0);
+        assert_int_equal(weft_chunks_release(queue, &chunk), WEFT_OK);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        weft_chunk chunk = claim(queue);
+        assert_int_equal(chunk.index, i);
+        assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
+    }
+    close_queue(queue);
+    for (unsigned number = 1; number < 62; number++) { /* what a file system has lost, but for the end */
+        record_path(there, place, 0, number);
+        assert_int_equal(remove(there), 0);
+    }
+    queue = open_queue(place);
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_true(info.state == WEFT_CHUNK_DONE && info.torn == 61);
+    close_queue(queue);
+    record_path(there, place, 0, 62);
+    ssize_t length = readlink(there, text, sizeof text - 1);
+    assert_true(length > 20);
+    text[length] = 0;
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(rename(there, path), 0); /* its number is another one: no record */
+    queue = open_queue(place);
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_true(info.state == WEFT_CHUNK_FREE && info.torn == 0);
+    close_queue(queue);
+}
+
 /* ---- failures ------------------------------------------------------------------------------------------------------ */
 
 struct counted {
@@ -488,6 +530,7 @@ int main(int argc, char **argv) {
         CASE(test_two_workers),
         CASE(test_dead_worker),
         CASE(test_torn_done),
+        CASE(test_foreign_name),
         CASE(test_for),
         CASE(test_failure),
         CASE(test_keep_going_and_tries),

@@ -87,6 +87,17 @@ def test_time_namespace():
     check(codes == [0, 0] and log("k") == ["held", "done"], f"a worker of another time namespace: {codes}", str(log("k")))
 
 
+def test_foreign_name():
+    """A name in the journal that is no record says nothing of a chunk."""
+    code, said = run("create", "--dir", "l", "--end", 3, "--chunk", 1)
+    check(code == 0, "a queue", said)
+    (PLACE / "l/chunks/0000001.2026").touch()
+    check("torn" not in status("l"), "a foreign name", status("l"))
+    code, said = run("run", "--dir", "l", "--", "true")
+    names = [name for name in os.listdir(PLACE / "l/chunks") if re.match(r"0000001\.", name)]
+    check(code == 0 and sorted(names) == ["0000001.1", "0000001.2", "0000001.2026"], "beside a foreign name", said + str(names))
+
+
 with tempfile.TemporaryDirectory() as directory:
     PLACE = Path(directory)
     for name, test in list(globals().items()):
