@@ -33,6 +33,10 @@ static void limit_move(weft_chunks *queue, size_t index, bool has_failed) {
 
 static void mark_apply(weft_chunks *queue, size_t index, const struct record *record) {
     struct mark *mark = &queue->marks[index];
+    const weft_chunks_plan *given = &queue->plan.given;
+    /* Whoever held it has vanished: another one has it, or has noted that this was the last time. */
+    bool is_taken = mark->state == WEFT_CHUNK_HELD && mark->worker != record->worker;
+    if (is_taken && (record->kind == KIND_HELD || record->kind == KIND_FAIL)) mark->losses++;
     mark->sound = mark->last;
     mark->worker = record->worker;
     mark->value = record->value;
@@ -43,11 +47,11 @@ static void mark_apply(weft_chunks *queue, size_t index, const struct record *re
     if (record->kind == KIND_DONE) mark->state = WEFT_CHUNK_DONE;
     if (record->kind == KIND_FAIL) {
         mark->error = (int32_t)record->value;
-        mark->fails++;
-        if (mark->fails >= queue->plan.given.tries) mark->state = WEFT_CHUNK_FAILED;
+        if (!is_taken) mark->fails++;
+        if (mark->fails >= given->tries || mark->losses >= given->losses) mark->state = WEFT_CHUNK_FAILED;
     }
     if (record->kind == KIND_ANEW) {
-        mark->fails = 0;
+        mark->fails = mark->losses = 0;
         mark->error = 0;
     }
     limit_move(queue, index, mark->state == WEFT_CHUNK_FAILED);

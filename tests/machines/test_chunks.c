@@ -247,6 +247,44 @@ static void test_dead_worker(void **state) {
     close_queue(queue);
 }
 
+/* Each worker that has it dies: in the end it has failed, and `retry` counts anew. Another one's end is not the chunk's failure. */
+static void test_lost_workers(void **state) {
+    (void)state;
+    weft_chunks_plan plan = plan_of(2, 1), other;
+    weft_chunk none;
+    plan.losses = 3;
+    plan.flags = WEFT_CHUNKS_KEEP_GOING;
+    weft_chunks *queue = make_queue(plan);
+    weft_chunk mine = claim(queue);
+    assert_int_equal(weft_chunks_finish(queue, &mine, 0), WEFT_OK);
+    other = plan;
+    other.losses = 4;
+    assert_int_equal(weft_chunks_create(place, &other), WEFT_CHUNKS_OTHER);
+    assert_int_equal(weft_chunks_create(place, &plan), WEFT_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 3; i++) assert_int_equal(in_child(claim_and_die, NULL), 1);
+        for (int i = 0; i < 2; i++) assert_int_not_equal(weft_chunks_claim(queue, &none), WEFT_OK);
+        assert_int_equal(weft_chunks_claim(queue, &none), WEFT_CHUNKS_END);
+        assert_int_equal(weft_chunks_result(queue), EOWNERDEAD);
+        assert_non_null(strstr(weft_chunks_why(), "vanished 3 times"));
+        close_queue(queue);
+        queue = open_queue(place); /* who reads it from the beginning has the same */
+        weft_chunk_info info = {.struct_size = sizeof info};
+        assert_int_equal(weft_chunks_info(queue, 1, &info), WEFT_OK);
+        assert_true(info.state == WEFT_CHUNK_FAILED && info.losses == 3 && info.chunk.tries == 0 &&
+                    info.error == EOWNERDEAD);
+        assert_int_equal(records_of(place, 1, "held"), 3 * (turn + 1));
+        assert_int_equal(weft_chunks_retry(queue), WEFT_OK);
+    }
+    mine = claim(queue);
+    assert_int_equal(weft_chunks_finish(queue, &mine, 0), WEFT_OK);
+    assert_int_equal(weft_chunks_result(queue), WEFT_OK);
+    weft_chunks_plan there = {.struct_size = sizeof there};
+    assert_int_equal(weft_chunks_plan_of(queue, &there), WEFT_OK);
+    assert_int_equal(there.losses, 3);
+    close_queue(queue);
+}
+
 /* ---- torn records -------------------------------------------------------------------------------------------------- */
 
 static void record_replace(size_t chunk, unsigned number, const char *text) {
@@ -529,6 +567,7 @@ int main(int argc, char **argv) {
         CASE(test_misuse),
         CASE(test_two_workers),
         CASE(test_dead_worker),
+        CASE(test_lost_workers),
         CASE(test_torn_done),
         CASE(test_foreign_name),
         CASE(test_for),

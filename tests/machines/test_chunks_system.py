@@ -66,6 +66,21 @@ def parts():
     return [path.name for path in PLACE.glob(".*.part")]
 
 
+def test_vanished():
+    """A chunk that ends its workers has failed in the end; `retry` counts anew."""
+    words = ["run", "--dir", "e", "--end", 3, "--chunk", 1, "--losses", 3, "--keep-going", "--", "sh", "-c", "test {chunk} != 1 || kill -9 $PPID"]
+    codes = [run(*words)[0] for _ in range(4)]
+    check(codes == [-9, -9, -9, 1], "a chunk that ends its workers", str(codes))
+    code, said = run(*words)
+    check(code == 1 and "chunk 1 has failed: its worker vanished 3 times" in said, "what is said of it", said)
+    check("1  FAILED  1 to 2  lost its worker 3 times" in status("e") and "2 done" in status("e"), "its status", status("e"))
+    check(subprocess.run([WEFT, "chunks", "retry", "--dir", "e"], cwd=PLACE, check=False).returncode == 0, "retry")
+    codes = [run(*words)[0] for _ in range(4)]
+    check(codes == [-9, -9, -9, 1], "after a retry", str(codes))
+    code, said = run("run", "--dir", "e2", "--end", 1, "--chunk", 1, "--", "sh", "-c", "test -e again && exit; touch again; kill -9 $PPID")
+    check(code == -9 and run("run", "--dir", "e2", "--", "true")[0] == 0, "a worker that was killed once")
+
+
 def test_time_namespace():
     """A worker of the same pid namespace, to whom other times since the boot are shown, lives."""
     spaced = ["unshare", "--time", "--boottime", "1000"]

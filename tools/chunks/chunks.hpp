@@ -14,7 +14,7 @@ struct ChunksOptions {
     uint64_t begin = 0, end = 0, chunk = 0;
     std::string cuts_file; // one index a line: where chunks begin
     double lease_seconds = 30;
-    unsigned tries = 1;
+    unsigned tries = 1, losses = 10;
     bool keep_going = false;
     // run
     std::vector<std::string> program;
