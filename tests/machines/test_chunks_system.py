@@ -66,6 +66,27 @@ def parts():
     return [path.name for path in PLACE.glob(".*.part")]
 
 
+def test_slow_sync():
+    """A worker lives while it waits for a disk, and keeps its chunks: that of the output, and others."""
+    check(run("create", "--dir", "b", "--end", 2, "--chunk", 1, "--lease", 2)[0] == 0, "a queue")
+    words = ["run", "--dir", "b", "-j", 2, "-o", "b{chunk}",
+             *program("echo x >{output}; test {chunk} = 0 || while ! test -e go; do sleep 0.01; done")]
+    slow = start(*words, SYNC_UNTIL="go")
+    wait_for(lambda: log("b") == ["held", "held"], "two claims")
+    other = start(*words)
+
+    def beats():
+        return max(int(path.read_text().split()[1]) for path in (PLACE / "b/workers").iterdir())
+
+    wait_for(lambda: beats() >= 16 or len(log("b")) > 2, "sixteen renewals, of which four make a lease")
+    records = log("b")
+    (PLACE / "go").touch()
+    for worker in (slow, other):
+        said = worker.communicate()[1]
+        check(worker.returncode == 0, "a worker on a slow disk", said)
+    check(records == ["held", "held"] and log("b") == ["held", "done"] * 2, "chunks taken from a worker that lives", str(log("b")))
+
+
 def test_vanished():
     """A chunk that ends its workers has failed in the end; `retry` counts anew."""
     words = ["run", "--dir", "e", "--end", 3, "--chunk", 1, "--losses", 3, "--keep-going", "--", "sh", "-c", "test {chunk} != 1 || kill -9 $PPID"]

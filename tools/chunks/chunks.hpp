@@ -3,9 +3,14 @@
 #define WEFT_CHUNKS_CHUNKS_HPP
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
+#include <weft_chunks.h>
 
 struct ChunksOptions {
     std::string directory;
@@ -38,5 +43,27 @@ int chunks_retry(const ChunksOptions &options);
 
 // Prints what weft_chunks_why says, and returns the command's exit status for it: 1.
 int chunks_fail(const char *what, int error);
+
+// ---- keeper.cpp
+
+// A thread that renews the lease, whatever the worker waits for.
+class Keeper {
+    weft_chunks *queue;
+    const std::chrono::milliseconds step;
+    std::mutex lock;
+    std::condition_variable ending;
+    bool ends = false;
+    std::string trouble; // of the last renewal
+    std::thread thread;
+
+    void run();
+
+  public:
+    Keeper(weft_chunks *queue_given, uint64_t step_ms);
+    ~Keeper();
+    Keeper(const Keeper &) = delete;
+    Keeper &operator=(const Keeper &) = delete;
+    std::string take_trouble(); // empty: none since it was asked
+};
 
 #endif

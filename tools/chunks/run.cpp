@@ -1,6 +1,6 @@
 // run.cpp: `weft chunks run`: a worker whose chunks are programs.
 //
-// One thread: it claims, starts, renews and waits for children by pidfd. A program that fails, or dies, has failed its chunk; one
+// One thread claims, starts and waits for children by pidfd; another renews the lease. A program that fails, or dies, has failed its chunk; one
 // whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back and end the worker;
 // when the worker itself is killed, the kernel kills its programs.
 #include "chunks.hpp"
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <map>
+#include <memory>
 #include <poll.h>
 #include <random>
 #include <spawn.h>
@@ -20,11 +21,15 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <time.h>
 #include <unistd.h>
 #include <weft_chunks.h>
 
 namespace {
+
+// The worker cannot go on, and nothing has failed: as EX_TEMPFAIL of sysexits.h.
+const int EXIT_WORKER = 75;
 
 uint64_t now_ms() {
     struct timespec now;
@@ -97,21 +102,22 @@ class Worker {
     sigset_t old_signals;
     int signals = -1;
     uint64_t token;
-    uint64_t renewed_ms = 0, shown_ms = 0, start_ms = now_ms();
+    std::unique_ptr<Keeper> keeper;
+    uint64_t looked_ms = 0, shown_ms = 0, start_ms = now_ms();
     size_t done_at_start = 0;
     int ending = WEFT_OK; // why no more is claimed
     int signal_number = 0;
     bool has_shown = false;
 
     void start(const weft_chunk &chunk);
-    [[noreturn]] void become(pid_t parent, const std::vector<std::string> &words);
+    [[noreturn]] void become(pid_t parent, char **arguments);
     void claim();
     void finish(Child &child, int status);
     void end_children(int number);
     void look_after();
     void wait();
     void end_late();
-    void renew();
+    void look_for_losses();
     void show(bool at_end);
 
   public:
@@ -139,12 +145,13 @@ Worker::Worker(const ChunksOptions &options_given) : options(options_given) {
 
 Worker::~Worker() {
     end_children(SIGKILL);
+    keeper.reset();
     if (queue != nullptr) weft_chunks_close(&queue);
     close(signals);
 }
 
-// In the child. The worker may be process 1 itself, as a container's.
-void Worker::become(pid_t parent, const std::vector<std::string> &words) {
+// In the child, where the thread that renews is not. The worker may be process 1 itself, as a container's.
+void Worker::become(pid_t parent, char **arguments) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before
     setpgid(0, 0);
@@ -156,11 +163,7 @@ void Worker::become(pid_t parent, const std::vector<std::string> &words) {
     }
     if (nothing != STDIN_FILENO) close(nothing);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
-    std::vector<char *> arguments;
-    arguments.reserve(words.size() + 1);
-    for (const std::string &word : words) arguments.push_back(const_cast<char *>(word.c_str()));
-    arguments.push_back(nullptr);
-    execvp(arguments[0], arguments.data());
+    execvp(arguments[0], arguments);
     fprintf(stderr, "weft chunks: %s: %s\n", arguments[0], strerror(errno));
     _exit(127);
 }
@@ -177,12 +180,15 @@ void Worker::start(const weft_chunk &chunk) {
         child.output = replaced(options.output, words);
         child.written = words["output"] = own_name(child.output, token, chunk);
     }
-    std::vector<std::string> arguments;
-    for (const std::string &word : options.program) arguments.push_back(replaced(word, words));
+    std::vector<std::string> texts;
+    std::vector<char *> arguments;
+    for (const std::string &word : options.program) texts.push_back(replaced(word, words));
+    for (std::string &text : texts) arguments.push_back(&text[0]);
+    arguments.push_back(nullptr);
     fflush(nullptr);
     const pid_t self = getpid();
     child.pid = fork();
-    if (child.pid == 0) become(self, arguments);
+    if (child.pid == 0) become(self, arguments.data());
     child.since_ms = now_ms();
     child.fd = child.pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0));
     if (child.fd < 0) {
@@ -246,12 +252,13 @@ void Worker::end_late() {
     }
 }
 
-void Worker::renew() {
+// Of the lease, and of chunks that have gone to others.
+void Worker::look_for_losses() {
     uint64_t now = now_ms();
-    if (now - renewed_ms < plan.lease_ms / 4) return;
-    renewed_ms = now;
-    int error = weft_chunks_renew(queue);
-    if (error != WEFT_OK) chunks_fail("the lease cannot be renewed", error);
+    if (now - looked_ms < plan.lease_ms / 4) return;
+    looked_ms = now;
+    const std::string trouble = keeper->take_trouble();
+    if (!trouble.empty()) fprintf(stderr, "\nweft chunks: the lease cannot be renewed: %s\n", trouble.c_str());
     for (Child &child : children) {
         if (weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST) child.is_lost = true;
         if (child.is_lost) end_child(child, SIGKILL);
@@ -278,7 +285,7 @@ void Worker::look_after() {
     }
 }
 
-// Until a program has ended or a signal come; at most until the lease is to be renewed.
+// Until a program has ended or a signal come; at most until it is to be seen whose the chunks are.
 void Worker::wait() {
     std::vector<struct pollfd> fds = {{signals, POLLIN, 0}};
     for (const Child &child : children) fds.push_back({child.fd, POLLIN, 0});
@@ -315,7 +322,13 @@ int Worker::run() {
     size_t counts[4] = {};
     weft_chunks_plan_of(queue, &plan);
     if (weft_chunks_read(queue, counts) == WEFT_OK) done_at_start = counts[WEFT_CHUNK_DONE];
-    renewed_ms = now_ms();
+    looked_ms = now_ms();
+    try {
+        keeper.reset(new Keeper(queue, plan.lease_ms / 4));
+    } catch (const std::system_error &refused) {
+        fprintf(stderr, "weft chunks: no thread to renew the lease: %s\n", refused.what());
+        return EXIT_WORKER;
+    }
     for (;;) {
         claim();
         show(false);
@@ -323,7 +336,7 @@ int Worker::run() {
         wait();
         look_after();
         end_late();
-        renew();
+        look_for_losses();
     }
     show(true);
     if (signal_number != 0) {
