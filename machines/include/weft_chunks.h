@@ -26,7 +26,8 @@
  *
  * Bodies must be idempotent: the chunk of a worker that died, or was cut off and goes on, is run again from its beginning,
  * perhaps while the first is still at it. What a body leaves must be there, whole, before it returns, and the same each time:
- * write to a name of your own, fsync, rename.
+ * write to a name of your own, fsync, rename. A worker that was stopped may do that late, over what another one has left: where
+ * that matters, ask weft_chunks_check right before, and remove first what earlier workers of the chunk have left (`record` rises).
  *
  * Every function that returns int returns WEFT_OK, one of weft.h's codes or one of those below; weft_chunks_why says in words
  * what the calling thread's last failure was. A queue is used by one thread at a time, but for weft_chunks_renew. Not in a

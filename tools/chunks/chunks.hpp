@@ -44,6 +44,19 @@ int chunks_retry(const ChunksOptions &options);
 // Prints what weft_chunks_why says, and returns the command's exit status for it: 1.
 int chunks_fail(const char *what, int error);
 
+// ---- output.cpp; what returns bool leaves errno when it is false
+
+// The name to which the program writes that has the chunk by this record.
+std::string output_part(const std::string &output, uint64_t token, uint32_t record);
+// Removes what those have written who had the chunk by earlier records.
+bool output_clear(const std::string &output, uint32_t record);
+bool output_sync(const std::string &part);
+bool output_place(const std::string &part, const std::string &output);
+// Is that errno of what the program has left, or not left, there; else the system has refused what was right.
+bool output_is_wrong(int number);
+// Is there no room for more in it? It is to be removed afterwards.
+bool output_is_full(const std::string &part);
+
 // ---- keeper.cpp
 
 // A thread that renews the lease, whatever the worker waits for.

@@ -130,7 +130,9 @@ void chunks_options(CLI::App &chunks, ChunksOptions &options) {
     run->add_option(
         "-o,--output", options.output,
         "A file's name with {begin} or {chunk}. The program writes to {output}, a name of this worker's own; when it has "
-        "succeeded that is synced and renamed to this");
+        "succeeded that is synced and renamed to this. It needs a file system with room: without it the chunk is given back "
+        "and the "
+        "worker ends with 75");
     run->add_option("-j,--jobs", options.jobs, "Programs at once")->check(CLI::Range(1U, 4096U));
     run->add_option("--limit", options.limit_seconds, "Seconds after which a program is ended and its chunk has failed")
         ->check(CLI::Range(0.0, 1e9));

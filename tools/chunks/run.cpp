@@ -1,10 +1,12 @@
 // run.cpp: `weft chunks run`: a worker whose chunks are programs.
 //
-// One thread claims, starts and waits for children by pidfd; another renews the lease. A program that fails, or dies, has failed its chunk; one
-// whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back and end the worker;
-// when the worker itself is killed, the kernel kills its programs.
+// One thread claims, starts and waits for children by pidfd; another renews the lease. A program that fails, or dies, has failed its
+// chunk; one whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back
+// and end the worker: what a program that was told to end returns then says nothing, 0 too. When the worker itself is killed, the
+// kernel kills its programs. What the system refuses the worker is not the chunk's failure: that is given back, and the worker ends.
 #include "chunks.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
@@ -46,6 +48,13 @@ struct Child {
     bool is_lost = false, is_over_limit = false;
 };
 
+// How a program's run has ended.
+struct Outcome {
+    int error = 0;  // the program's
+    int number = 0; // errno of what it has left, or of what the system has refused
+    bool is_given_back = false;
+};
+
 // Where {word} stands its text is put; other braces stay.
 std::string replaced(const std::string &text, const std::map<std::string, std::string> &words) {
     std::string result;
@@ -58,42 +67,6 @@ std::string replaced(const std::string &text, const std::map<std::string, std::s
     return result;
 }
 
-// Beside the place where it goes, so that a rename gets it there.
-std::string own_name(const std::string &output, uint64_t token, const weft_chunk &chunk) {
-    char own[64];
-    snprintf(own, sizeof own, ".%016" PRIx64 ".%u.part", token, chunk.record);
-    size_t slash = output.rfind('/');
-    size_t name = slash == std::string::npos ? 0 : slash + 1;
-    return output.substr(0, name) + "." + output.substr(name) + own;
-}
-
-bool sync_path(const std::string &path, int flags) {
-    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-    if (fd < 0) return false;
-    bool is_synced = fsync(fd) == 0;
-    int number = errno;
-    close(fd);
-    errno = number;
-    return is_synced;
-}
-
-// What the program has written gets its name, on disk.
-bool output_place(const Child &child) {
-    if (child.output.empty()) return true;
-    if (access(child.written.c_str(), F_OK) != 0 && errno == ENOENT) {
-        fprintf(stderr, "\nweft chunks: chunk %zu: the program ended with 0, but there is no {output}, that is %s\n",
-                child.chunk.index, child.written.c_str());
-        return false;
-    }
-    size_t slash = child.output.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : child.output.substr(0, slash);
-    if (sync_path(child.written, 0) && rename(child.written.c_str(), child.output.c_str()) == 0 &&
-        sync_path(folder, O_DIRECTORY))
-        return true;
-    fprintf(stderr, "\nweft chunks: chunk %zu: %s: %s\n", child.chunk.index, child.written.c_str(), strerror(errno));
-    return false;
-}
-
 class Worker {
     const ChunksOptions &options;
     weft_chunks *queue = nullptr;
@@ -102,18 +75,25 @@ class Worker {
     sigset_t old_signals;
     int signals = -1;
     uint64_t token;
+    struct sigaction old_pipe;
     std::unique_ptr<Keeper> keeper;
     uint64_t looked_ms = 0, shown_ms = 0, start_ms = now_ms();
     size_t done_at_start = 0;
     int ending = WEFT_OK; // why no more is claimed
     int signal_number = 0;
+    size_t kept = 0; // chunks that could not be given back
     bool has_shown = false;
 
     void start(const weft_chunk &chunk);
     [[noreturn]] void become(pid_t parent, char **arguments);
     void claim();
+    void give_back(const Child &child);
+    int place(Child &child);
+    Outcome outcome_of(Child &child, int status);
+    void say_end(const Child &child, const Outcome &outcome, int status) const;
     void finish(Child &child, int status);
     void end_children(int number);
+    void hear_signals();
     void look_after();
     void wait();
     void end_late();
@@ -139,6 +119,10 @@ Worker::Worker(const ChunksOptions &options_given) : options(options_given) {
         if (!is_ignored) sigaddset(&caught, number);
     }
     sigprocmask(SIG_BLOCK, &caught, &old_signals);
+    // Nobody reads the messages any more: the work goes on.
+    struct sigaction ignored = {};
+    ignored.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignored, &old_pipe);
     signals = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) throw std::runtime_error(std::string("signalfd: ") + strerror(errno));
 }
@@ -162,6 +146,7 @@ void Worker::become(pid_t parent, char **arguments) {
         _exit(127);
     }
     if (nothing != STDIN_FILENO) close(nothing);
+    sigaction(SIGPIPE, &old_pipe, nullptr);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
     execvp(arguments[0], arguments);
     fprintf(stderr, "weft chunks: %s: %s\n", arguments[0], strerror(errno));
@@ -178,7 +163,7 @@ void Worker::start(const weft_chunk &chunk) {
                                                 {"chunk", std::to_string(chunk.index)}};
     if (!options.output.empty()) {
         child.output = replaced(options.output, words);
-        child.written = words["output"] = own_name(child.output, token, chunk);
+        child.written = words["output"] = output_part(child.output, token, chunk.record);
     }
     std::vector<std::string> texts;
     std::vector<char *> arguments;
@@ -221,27 +206,75 @@ void Worker::end_children(int number) {
     for (const Child &child : children) end_child(child, number);
 }
 
-// The program has ended.
+void Worker::give_back(const Child &child) {
+    int error = weft_chunks_release(queue, &child.chunk);
+    if (error == WEFT_OK || error == WEFT_CHUNKS_LOST) return;
+    kept++;
+    chunks_fail("a chunk cannot be given back", error);
+}
+
+// The program has succeeded. errno, or 0: what it has left has its name, on disk; or child.is_lost.
+int Worker::place(Child &child) {
+    if (!output_sync(child.written)) return errno;
+    int error = weft_chunks_check(queue, &child.chunk);
+    child.is_lost = error == WEFT_CHUNKS_LOST;
+    if (child.is_lost) return 0;
+    if (error != WEFT_OK) return EIO;
+    if (output_clear(child.output, child.chunk.record) && output_place(child.written, child.output)) return 0;
+    int number = errno;
+    child.is_lost = weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST; // who has it now may have removed the file
+    return number;
+}
+
+Outcome Worker::outcome_of(Child &child, int status) {
+    Outcome outcome;
+    outcome.error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    outcome.is_given_back = signal_number != 0;
+    if (outcome.is_given_back || child.is_lost || child.output.empty()) return outcome;
+    if (outcome.error == 0)
+        outcome.number = place(child);
+    else if (!child.is_over_limit && output_is_full(child.written))
+        outcome.number = ENOSPC;
+    outcome.is_given_back = outcome.number != 0 && !output_is_wrong(outcome.number);
+    return outcome;
+}
+
+// The program has ended. That is recorded first, and said then: nobody may read what is said.
 void Worker::finish(Child &child, int status) {
-    int error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    bool has_failed = error != 0;
-    bool is_given_back = signal_number != 0 && error != 0;
-    if (error == 0 && !child.is_lost && !output_place(child)) error = 1;
-    if (error != 0 && !child.written.empty()) unlink(child.written.c_str());
+    const Outcome outcome = outcome_of(child, status);
+    bool is_done = outcome.error == 0 && outcome.number == 0 && !outcome.is_given_back && !child.is_lost;
+    int noted = WEFT_OK;
+    if (!is_done && !child.written.empty()) unlink(child.written.c_str());
+    if (!child.is_lost && !outcome.is_given_back)
+        noted = weft_chunks_finish(queue, &child.chunk, is_done ? 0 : std::max(outcome.error, 1));
+    if (!child.is_lost && outcome.is_given_back) give_back(child);
+    if (!child.is_lost && outcome.is_given_back && signal_number == 0) ending = WEFT_CHUNKS_SYSTEM;
+    child.is_lost = child.is_lost || noted == WEFT_CHUNKS_LOST;
+    say_end(child, outcome, status);
+    if (noted == WEFT_OK || noted == WEFT_CHUNKS_LOST) return;
+    chunks_fail("a chunk cannot be finished", noted);
+    ending = noted;
+}
+
+void Worker::say_end(const Child &child, const Outcome &outcome, int status) const {
+    const size_t index = child.chunk.index;
     if (child.is_lost) {
-        fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", child.chunk.index);
+        fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", index);
         return;
     }
-    if (has_failed && !is_given_back)
-        fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", child.chunk.index, options.program[0].c_str(),
+    if (signal_number != 0) return;
+    if (outcome.error != 0)
+        fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", index, options.program[0].c_str(),
                 child.is_over_limit   ? "was ended, over the limit,"
                 : WIFSIGNALED(status) ? "was killed by signal"
                                       : "failed with",
-                WIFSIGNALED(status) ? WTERMSIG(status) : error);
-    int noted = is_given_back ? weft_chunks_release(queue, &child.chunk) : weft_chunks_finish(queue, &child.chunk, error);
-    if (noted == WEFT_OK) return;
-    chunks_fail("a chunk cannot be finished", noted);
-    if (noted != WEFT_CHUNKS_LOST) ending = noted;
+                WIFSIGNALED(status) ? WTERMSIG(status) : outcome.error);
+    if (outcome.number == ENOENT && !outcome.is_given_back)
+        fprintf(stderr, "\nweft chunks: chunk %zu: the program ended with 0, but there is no {output}, that is %s\n", index,
+                child.written.c_str());
+    else if (outcome.number != 0)
+        fprintf(stderr, "\nweft chunks: chunk %zu: %s: %s%s\n", index, child.written.c_str(), strerror(outcome.number),
+                outcome.is_given_back ? "; the chunk was given back" : "");
 }
 
 void Worker::end_late() {
@@ -265,13 +298,16 @@ void Worker::look_for_losses() {
     }
 }
 
-void Worker::look_after() {
+void Worker::hear_signals() {
     struct signalfd_siginfo got;
-    if (read(signals, &got, sizeof got) == sizeof got) {
-        end_children(signal_number == 0 ? SIGTERM : SIGKILL);
-        signal_number = static_cast<int>(got.ssi_signo);
-        ending = WEFT_ECANCELED;
-    }
+    if (read(signals, &got, sizeof got) != sizeof got) return;
+    end_children(signal_number == 0 ? SIGTERM : SIGKILL);
+    signal_number = static_cast<int>(got.ssi_signo);
+    ending = WEFT_ECANCELED;
+}
+
+void Worker::look_after() {
+    hear_signals();
     for (size_t i = 0; i < children.size();) {
         int status;
         if (waitpid(children[i].pid, &status, WNOHANG) != children[i].pid) {
@@ -281,6 +317,7 @@ void Worker::look_after() {
         Child child = children[i];
         children.erase(children.begin() + static_cast<ptrdiff_t>(i));
         close(child.fd);
+        hear_signals(); // one that was sent to both may have ended it
         finish(child, status);
     }
 }
@@ -340,11 +377,17 @@ int Worker::run() {
     }
     show(true);
     if (signal_number != 0) {
-        fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
+        if (kept > 0)
+            fprintf(stderr,
+                    "weft chunks: ended by a signal; %zu of what was begun could not be given back: others get it after the "
+                    "lease\n",
+                    kept);
+        else
+            fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
         return 128 + signal_number;
     }
     bool is_over = ending == WEFT_CHUNKS_END || ending == WEFT_ECANCELED;
-    if (!is_over) return 1; // that was said when it happened
+    if (!is_over) return EXIT_WORKER; // that was said when it happened
     if (weft_chunks_result(queue) == WEFT_OK) return 0;
     fprintf(stderr, "weft chunks: %s\n", weft_chunks_why());
     return 1;
