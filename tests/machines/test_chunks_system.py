@@ -100,7 +100,8 @@ def test_slow_sync():
 
 def test_refused():
     """What is refused to the worker is not the chunk's failure: given back, and the next worker goes on."""
-    for turn, (call, number) in enumerate((("fsync", errno.ENOSPC), ("rename", errno.ESTALE), ("fsync", errno.EDQUOT), ("fsync", errno.EIO))):
+    for turn, (call, number) in enumerate((("fsync", errno.ENOSPC), ("rename", errno.ESTALE), ("fsync", errno.EDQUOT), ("fsync", errno.EIO),
+                                           ("rename", errno.ENOENT))):  # as of a call that is sent again, its reply lost
         queue = f"c{turn}"
         check(run("create", "--dir", queue, "--end", 2, "--chunk", 1)[0] == 0, "a queue")
         words = ["run", "--dir", queue, "-o", queue + "-{chunk}", *program("echo {chunk} >{output}")]

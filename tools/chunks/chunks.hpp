@@ -52,7 +52,8 @@ std::string output_part(const std::string &output, uint64_t token, uint32_t reco
 bool output_clear(const std::string &output, uint32_t record);
 bool output_sync(const std::string &part);
 bool output_place(const std::string &part, const std::string &output);
-// Is that errno of what the program has left, or not left, there; else the system has refused what was right.
+// Does that errno of a rename come of what the program has left? Else the system has refused what was right: ENOENT, too, after a
+// sync, is of a call whose reply was lost, or of another worker's.
 bool output_is_wrong(int number);
 // Is there no room for more in it? It is to be removed afterwards.
 bool output_is_full(const std::string &part);

@@ -85,9 +85,7 @@ bool output_place(const std::string &part, const std::string &output) {
     return rename(part.c_str(), output.c_str()) == 0 && sync_path(folder_of(output), O_DIRECTORY);
 }
 
-bool output_is_wrong(int number) {
-    return number == ENOENT || number == ENOTDIR || number == EISDIR || number == ENOTEMPTY || number == EEXIST;
-}
+bool output_is_wrong(int number) { return number == ENOTDIR || number == EISDIR || number == ENOTEMPTY || number == EEXIST; }
 
 static bool write_probe(int fd) {
     static const char zeros[probe_bytes] = {};

@@ -88,7 +88,7 @@ class Worker {
     [[noreturn]] void become(pid_t parent, char **arguments);
     void claim();
     void give_back(const Child &child);
-    int place(Child &child);
+    void place(Child &child, Outcome &outcome);
     Outcome outcome_of(Child &child, int status);
     void say_end(const Child &child, const Outcome &outcome, int status) const;
     void finish(Child &child, int status);
@@ -213,17 +213,23 @@ void Worker::give_back(const Child &child) {
     chunks_fail("a chunk cannot be given back", error);
 }
 
-// The program has succeeded. errno, or 0: what it has left has its name, on disk; or child.is_lost.
-int Worker::place(Child &child) {
-    if (!output_sync(child.written)) return errno;
+// The program has succeeded. What it has left gets its name, on disk; or outcome.number or child.is_lost says why not.
+void Worker::place(Child &child, Outcome &outcome) {
+    if (!output_sync(child.written)) {
+        outcome.number = errno;
+        outcome.is_given_back = errno != ENOENT; // that one is the program's
+        return;
+    }
     int error = weft_chunks_check(queue, &child.chunk);
     child.is_lost = error == WEFT_CHUNKS_LOST;
-    if (child.is_lost) return 0;
-    if (error != WEFT_OK) return EIO;
-    if (output_clear(child.output, child.chunk.record) && output_place(child.written, child.output)) return 0;
-    int number = errno;
-    child.is_lost = weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST; // who has it now may have removed the file
-    return number;
+    if (child.is_lost) return;
+    if (error != WEFT_OK)
+        outcome.number = EIO;
+    else if (!output_clear(child.output, child.chunk.record) || !output_place(child.written, child.output))
+        outcome.number = errno;
+    outcome.is_given_back = outcome.number != 0 && !output_is_wrong(outcome.number);
+    // Who has it now may have removed the file.
+    if (outcome.number != 0) child.is_lost = weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST;
 }
 
 Outcome Worker::outcome_of(Child &child, int status) {
@@ -232,10 +238,9 @@ Outcome Worker::outcome_of(Child &child, int status) {
     outcome.is_given_back = signal_number != 0;
     if (outcome.is_given_back || child.is_lost || child.output.empty()) return outcome;
     if (outcome.error == 0)
-        outcome.number = place(child);
+        place(child, outcome);
     else if (!child.is_over_limit && output_is_full(child.written))
-        outcome.number = ENOSPC;
-    outcome.is_given_back = outcome.number != 0 && !output_is_wrong(outcome.number);
+        outcome.number = ENOSPC, outcome.is_given_back = true;
     return outcome;
 }
 
