@@ -70,9 +70,10 @@ uint32_t text_check(const char *text, size_t length, uint32_t seed);
 /* ---- marks.c ---- */
 
 struct mark {
-    uint32_t last;  /* number of the last record that was seen, sound or not; 0: none */
-    uint32_t sound; /* of the last sound one */
-    uint32_t fails; /* since the last `anew` */
+    uint32_t last;   /* number of the last record that was seen, sound or not; 0: none */
+    uint32_t sound;  /* of the last sound one */
+    uint32_t fails;  /* since the last `anew` */
+    uint32_t losses; /* so often its worker has vanished, likewise */
     uint32_t torn;
     int32_t error;
     uint8_t state; /* enum weft_chunk_state */

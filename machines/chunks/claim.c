@@ -69,13 +69,23 @@ static int holder_expired(weft_chunks *queue, uint64_t worker) {
     return worker == queue->id ? WEFT_CHUNKS_LOST : worker_expired(queue, worker);
 }
 
+/* Claims a chunk whose holder has vanished, or notes that it has failed: it may be what ends its workers. */
+static int claim_lost(weft_chunks *queue, size_t index, weft_chunk *chunk) {
+    struct mark *mark = &queue->marks[index];
+    const struct record record = {KIND_FAIL, queue->id, EOWNERDEAD};
+    if (mark->worker == queue->id || mark->losses + 1 < queue->plan.given.losses) return claim_one(queue, index, chunk);
+    uint32_t number = mark->last + 1;
+    if (record_append(queue->records, (struct place){index, number}, &record) == FOUND_ERROR) return WEFT_CHUNKS_SYSTEM;
+    int error = mark_read(queue, index, number);
+    return error == WEFT_OK ? WEFT_CHUNKS_BUSY : error;
+}
+
 /* WEFT_CHUNKS_BUSY: all that are held have a lease. WEFT_CHUNKS_END: none is held. */
 static int claim_expired(weft_chunks *queue, weft_chunk *chunk) {
-    size_t limit = queue->limit;
     int result = WEFT_CHUNKS_END;
     uint64_t asked = 0;
     int answer = WEFT_CHUNKS_END;
-    for (size_t index = 0; index < limit; index++) {
+    for (size_t index = 0; index < queue->limit; index++) {
         const struct mark *mark = &queue->marks[index];
         if (mark->state != WEFT_CHUNK_HELD) continue;
         result = WEFT_CHUNKS_BUSY;
@@ -83,7 +93,7 @@ static int claim_expired(weft_chunks *queue, weft_chunk *chunk) {
         if (answer == WEFT_CHUNKS_END || mark->worker != asked) answer = holder_expired(queue, asked = mark->worker);
         if (answer == WEFT_OK) continue;
         if (answer != WEFT_CHUNKS_LOST) return answer;
-        int error = claim_one(queue, index, chunk);
+        int error = claim_lost(queue, index, chunk);
         if (error != WEFT_CHUNKS_BUSY) return error;
     }
     return result;
@@ -172,6 +182,8 @@ int weft_chunks_result(weft_chunks *queue) {
     if (error != WEFT_OK) return error;
     for (size_t i = 0; i < queue->plan.count; i++) {
         const struct mark *mark = &queue->marks[i];
+        if (mark->state == WEFT_CHUNK_FAILED && mark->losses >= queue->plan.given.losses)
+            return why(mark->error, "chunk %zu has failed: its worker vanished %u times", i, mark->losses);
         if (mark->state == WEFT_CHUNK_FAILED) return why(mark->error, "chunk %zu has failed with %d", i, mark->error);
         if (mark->state == WEFT_CHUNK_DONE) continue;
         error = is_cancelled(queue);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define GAP 16u /* records that may be missing in one place of a log */
+
 /* With numbers of as many digits as names may have. */
 static bool name_read(const char *name, struct place *place) {
     char *end;
@@ -31,6 +33,10 @@ static void limit_move(weft_chunks *queue, size_t index, bool has_failed) {
 
 static void mark_apply(weft_chunks *queue, size_t index, const struct record *record) {
     struct mark *mark = &queue->marks[index];
+    const weft_chunks_plan *given = &queue->plan.given;
+    /* Whoever held it has vanished: another one has it, or has noted that this was the last time. */
+    bool is_taken = mark->state == WEFT_CHUNK_HELD && mark->worker != record->worker;
+    if (is_taken && (record->kind == KIND_HELD || record->kind == KIND_FAIL)) mark->losses++;
     mark->sound = mark->last;
     mark->worker = record->worker;
     mark->value = record->value;
@@ -41,11 +47,11 @@ static void mark_apply(weft_chunks *queue, size_t index, const struct record *re
     if (record->kind == KIND_DONE) mark->state = WEFT_CHUNK_DONE;
     if (record->kind == KIND_FAIL) {
         mark->error = (int32_t)record->value;
-        mark->fails++;
-        if (mark->fails >= queue->plan.given.tries) mark->state = WEFT_CHUNK_FAILED;
+        if (!is_taken) mark->fails++;
+        if (mark->fails >= given->tries || mark->losses >= given->losses) mark->state = WEFT_CHUNK_FAILED;
     }
     if (record->kind == KIND_ANEW) {
-        mark->fails = 0;
+        mark->fails = mark->losses = 0;
         mark->error = 0;
     }
     limit_move(queue, index, mark->state == WEFT_CHUNK_FAILED);
@@ -68,6 +74,15 @@ int mark_read(weft_chunks *queue, size_t index, uint32_t until) {
     }
 }
 
+/* A name far beyond the log's end tells of a longer log only if it is a record: the name of a backup, say, is not. */
+static int name_follow(weft_chunks *queue, struct place place) {
+    struct record record;
+    enum found found = FOUND_RECORD;
+    if (place.number - queue->marks[place.chunk].last > GAP) found = record_read(queue->records, place, &record);
+    if (found == FOUND_ERROR) return WEFT_CHUNKS_SYSTEM;
+    return found == FOUND_RECORD ? mark_read(queue, place.chunk, place.number) : WEFT_OK;
+}
+
 int marks_scan(weft_chunks *queue) {
     /* Opened anew: over NFS that is when a client asks whether the directory has changed. */
     int fd = openat(queue->directory, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -82,7 +97,7 @@ int marks_scan(weft_chunks *queue) {
     while (error == WEFT_OK && (errno = 0, entry = readdir(names)) != NULL) {
         struct place place;
         if (!name_read(entry->d_name, &place) || place.chunk >= queue->plan.count) continue;
-        if (place.number > queue->marks[place.chunk].last) error = mark_read(queue, place.chunk, place.number);
+        if (place.number > queue->marks[place.chunk].last) error = name_follow(queue, place);
     }
     if (error == WEFT_OK && errno != 0) error = why_system("chunks cannot be listed");
     closedir(names);

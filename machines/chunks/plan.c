@@ -16,6 +16,7 @@
 #define HEAD_BYTES (WEFT_CHUNKS_LABEL_MAX + 512u)
 #define LINE_BYTES 24u /* of a cut */
 #define LEASE_MS 30000u
+#define LOSSES 10u
 #define LINE_SAID 200u /* bytes of a line that are said */
 
 static size_t count_of(const weft_chunks_plan *plan) {
@@ -43,6 +44,7 @@ int plan_check(const weft_chunks_plan *plan) {
     if (!cuts_are_sound(plan)) return why(WEFT_EINVAL, "the cuts do not rise from %zu to below %zu", plan->begin, plan->end);
     if (plan->lease_ms != 0 && (plan->lease_ms < 100 || plan->lease_ms > 1000000000))
         return why(WEFT_EINVAL, "a lease of %" PRIu64 " ms: 100 to 1000000000 are possible", plan->lease_ms);
+    if (plan->zero != 0) return why(WEFT_EINVAL, "a plan's `zero` is %u", plan->zero);
     if ((plan->flags & ~WEFT_CHUNKS_KEEP_GOING) != 0) return why(WEFT_EINVAL, "unknown flags %#x", plan->flags);
     if (plan->label != NULL && (strlen(plan->label) > WEFT_CHUNKS_LABEL_MAX || strchr(plan->label, '\n') != NULL))
         return why(WEFT_EINVAL, "the label is longer than %u bytes or has several lines", WEFT_CHUNKS_LABEL_MAX);
@@ -51,15 +53,18 @@ int plan_check(const weft_chunks_plan *plan) {
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-/* The file's text, which the caller frees; NULL: no memory. */
+/* The file's text, which the caller frees; NULL: no memory. The usual count of losses is left out. */
 static char *plan_text(const weft_chunks_plan *plan, size_t *length) {
     char *text = malloc(HEAD_BYTES + plan->cut_count * LINE_BYTES);
     if (text == NULL) return NULL;
     size_t used = (size_t)snprintf(
-        text, HEAD_BYTES,
-        "weft chunks 1\nbegin %zu\nend %zu\nchunk %zu\nlease_ms %" PRIu64 "\ntries %u\nflags %u\nlabel %s\ncuts %zu\n",
+        text, HEAD_BYTES, "weft chunks 1\nbegin %zu\nend %zu\nchunk %zu\nlease_ms %" PRIu64 "\ntries %u\nflags %u\n",
         plan->begin, plan->end, plan->chunk, plan->lease_ms == 0 ? LEASE_MS : plan->lease_ms,
-        plan->tries == 0 ? 1 : plan->tries, plan->flags, plan->label == NULL ? "" : plan->label, plan->cut_count);
+        plan->tries == 0 ? 1 : plan->tries, plan->flags);
+    if (plan->losses != 0 && plan->losses != LOSSES)
+        used += (size_t)snprintf(text + used, LINE_BYTES, "losses %u\n", plan->losses);
+    used += (size_t)snprintf(text + used, HEAD_BYTES - used, "label %s\ncuts %zu\n", plan->label == NULL ? "" : plan->label,
+                             plan->cut_count);
     for (size_t i = 0; i < plan->cut_count; i++) used += (size_t)snprintf(text + used, LINE_BYTES, "%zu\n", plan->cuts[i]);
     used += (size_t)snprintf(text + used, LINE_BYTES, "check %08" PRIx32 "\n", text_check(text, used, 0));
     *length = used;
@@ -212,17 +217,19 @@ static bool text_is_whole(const char *text, size_t length) {
 static bool text_read(const char *at, struct plan *plan, bool *enough) {
     weft_chunks_plan *given = &plan->given;
     static const char first[] = "weft chunks 1\n";
-    size_t lease, tries, flags;
+    size_t lease, tries, flags, losses = LOSSES;
     if (strncmp(at, first, sizeof first - 1) != 0) return false;
     at += sizeof first - 1;
     if (!line_number(&at, "begin ", &given->begin) || !line_number(&at, "end ", &given->end)) return false;
     if (!line_number(&at, "chunk ", &given->chunk) || !line_number(&at, "lease_ms ", &lease)) return false;
     if (!line_number(&at, "tries ", &tries) || !line_number(&at, "flags ", &flags)) return false;
+    if (strncmp(at, "losses ", 7) == 0 && !line_number(&at, "losses ", &losses)) return false;
     if (!label_read(&at, plan) || !line_number(&at, "cuts ", &given->cut_count)) return false;
     given->lease_ms = lease;
     given->tries = (uint32_t)tries;
     given->flags = (uint32_t)flags;
-    if (given->cut_count >= WEFT_CHUNKS_MAX || tries > UINT32_MAX || flags > UINT32_MAX) return false;
+    given->losses = (uint32_t)losses;
+    if (given->cut_count >= WEFT_CHUNKS_MAX || tries > UINT32_MAX || flags > UINT32_MAX || losses > UINT32_MAX) return false;
     if (given->chunk == 0) plan->cuts = calloc(given->cut_count + 1, sizeof *plan->cuts);
     *enough = given->chunk != 0 || plan->cuts != NULL;
     given->cuts = plan->cuts;

@@ -124,7 +124,7 @@ int weft_chunks_info(weft_chunks *queue, size_t index, weft_chunk_info *info) {
     if (queue == NULL || index >= queue->plan.count || info == NULL || info->struct_size != sizeof *info)
         return why(WEFT_EINVAL, "no queue, no such chunk, or nowhere to put what is known of it");
     const struct mark *mark = &queue->marks[index];
-    *info = (weft_chunk_info){.struct_size = sizeof *info, .error = mark->error, .torn = mark->torn};
+    *info = (weft_chunk_info){.struct_size = sizeof *info, .error = mark->error, .torn = mark->torn, .losses = mark->losses};
     info->state = (enum weft_chunk_state)mark->state;
     plan_chunk(&queue->plan, index, &info->chunk);
     info->chunk.record = mark->sound;

@@ -5,8 +5,9 @@
  * and a full disk does not keep a worker from renewing. It is opened, written and closed each time: over NFS that is what makes
  * it visible to who opens it later.
  *
- * A worker of the same boot and the same pid namespace is gone as soon as its process is; everybody else's silence has to last
- * for the lease, counted from when this process first saw it. */
+ * A worker of the same boot and the same pid namespace is gone as soon as its process is, and, in the same time namespace too, as
+ * soon as another process has its pid: start times are told by the reader's clock. Everybody else's silence has to last for the
+ * lease, counted from when this process first saw it. */
 #include "chunks.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ struct home {
     uint64_t space; /* of pids */
     int64_t pid;
     uint64_t start; /* in the system's ticks */
+    uint64_t clock; /* of times since the boot: the time namespace; 0: the kernel has none, or it is not known */
 };
 
 uint64_t now_ns(void) {
@@ -72,7 +74,7 @@ static uint64_t start_of(int64_t pid) {
 
 static void home_here(struct home *home) {
     char boot[64] = "";
-    struct stat space;
+    struct stat space, clock;
     memset(home, 0, sizeof *home);
     if (gethostname(home->host, sizeof home->host - 1) != 0 || home->host[0] == 0) strcpy(home->host, "unknown");
     for (char *c = home->host; *c != 0; c++)
@@ -81,6 +83,7 @@ static void home_here(struct home *home) {
     boot[strcspn(boot, "\n")] = 0;
     snprintf(home->boot, sizeof home->boot, "%.36s", boot[0] == 0 ? "-" : boot);
     home->space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+    home->clock = stat("/proc/self/ns/time", &clock) == 0 ? clock.st_ino : 0;
     home->pid = getpid();
     home->start = start_of(home->pid);
 }
@@ -88,8 +91,8 @@ static void home_here(struct home *home) {
 static int home_write(const struct home *home, uint64_t beat, char text[WORKER_BYTES]) {
     return snprintf(text, WORKER_BYTES,
                     "beat %020" PRIu64 " host %-64s boot %-36s space %020" PRIu64 " pid %010" PRId64 " start %020" PRIu64
-                    "\n",
-                    beat, home->host, home->boot, home->space, home->pid, home->start);
+                    " clock %020" PRIu64 "\n",
+                    beat, home->host, home->boot, home->space, home->pid, home->start, home->clock);
 }
 
 /* The word behind `label`. */
@@ -105,7 +108,7 @@ static bool word_read(const char *text, const char *label, char *word, size_t si
 }
 
 static bool home_read(const char *text, struct home *home) {
-    char space[24], pid[24], start[24];
+    char space[24], pid[24], start[24], clock[24];
     if (!word_read(text, " host ", home->host, sizeof home->host) ||
         !word_read(text, " boot ", home->boot, sizeof home->boot))
         return false;
@@ -114,6 +117,7 @@ static bool home_read(const char *text, struct home *home) {
     home->space = strtoull(space, NULL, 10);
     home->pid = strtoll(pid, NULL, 10);
     home->start = strtoull(start, NULL, 10);
+    home->clock = word_read(text, " clock ", clock, sizeof clock) ? strtoull(clock, NULL, 10) : 0;
     return true;
 }
 
@@ -124,6 +128,7 @@ static bool home_is_empty(const struct home *there) {
     if (here.space == 0 || here.space != there->space || strcmp(here.boot, there->boot) != 0 || here.boot[0] == '-')
         return false;
     if (kill((pid_t)there->pid, 0) != 0 && errno == ESRCH) return true;
+    if (here.clock != there->clock) return false;
     uint64_t start = start_of(there->pid);
     return there->start != 0 && here.start != 0 && start != there->start && access("/proc/1/stat", R_OK) == 0;
 }

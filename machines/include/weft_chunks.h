@@ -21,11 +21,13 @@
  * The lease. Who opens a queue is a worker with a random id and a file workers/ID, in which weft_chunks_renew counts up. A worker
  * whose count another one has seen unchanged for the lease, on its own CLOCK_MONOTONIC, has lost its chunks to whoever asks.
  * No time is compared between machines, and none is read that anybody can set. Of a worker on the same machine its death is
- * seen at once.
+ * seen at once. A chunk may be what ends its workers (memory, a fault of the machine): when it has lost as many as the plan has
+ * `losses` it has failed, with EOWNERDEAD.
  *
  * Bodies must be idempotent: the chunk of a worker that died, or was cut off and goes on, is run again from its beginning,
  * perhaps while the first is still at it. What a body leaves must be there, whole, before it returns, and the same each time:
- * write to a name of your own, fsync, rename.
+ * write to a name of your own, fsync, rename. A worker that was stopped may do that late, over what another one has left: where
+ * that matters, ask weft_chunks_check right before, and remove first what earlier workers of the chunk have left (`record` rises).
  *
  * Every function that returns int returns WEFT_OK, one of weft.h's codes or one of those below; weft_chunks_why says in words
  * what the calling thread's last failure was. A queue is used by one thread at a time, but for weft_chunks_renew. Not in a
@@ -74,6 +76,8 @@ typedef struct weft_chunks_plan {
     uint32_t tries;    /* a chunk whose body failed is begun again until it has failed so often; 0: once */
     uint32_t flags;    /* WEFT_CHUNKS_KEEP_GOING */
     const char *label; /* one line that says what is done, so that other work is not mixed in; NULL: none */
+    uint32_t losses;   /* a chunk whose worker has vanished so often, killed or cut off, has failed; 0: ten times */
+    uint32_t zero;     /* 0 */
 } weft_chunks_plan;
 
 /* Makes the queue in `directory`, which is made too if its parent is there. WEFT_OK, also when it holds a queue with the same
@@ -150,9 +154,11 @@ typedef struct weft_chunk_info {
     size_t struct_size; /* set by the caller to sizeof(weft_chunk_info) */
     weft_chunk chunk;
     enum weft_chunk_state state;
-    int error;     /* of the last failure, or 0 */
-    uint32_t torn; /* records of it whose checksum does not fit, or that are missing: they count as not written */
-    uint64_t ms;   /* done: how long its holder had it. held: since when, by the file system's clock; a guess */
+    int error;       /* of the last failure, or 0 */
+    uint32_t torn;   /* records of it whose checksum does not fit, or that are missing: they count as not written */
+    uint32_t losses; /* so often the worker that held it has vanished */
+    uint32_t zero;   /* 0 */
+    uint64_t ms;     /* done: how long its holder had it. held: since when, by the file system's clock; a guess */
     uint64_t
         silent_ms; /* held: since its holder's last renewal, by the file system's clock; a guess; 0 where nothing can be written */
     char holder[96]; /* held: "host:pid", or the worker's id where its file is gone; else empty */

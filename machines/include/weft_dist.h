@@ -55,13 +55,15 @@ typedef struct weft_dist_config {
     uint32_t poll_us;     /* how often a waiting rank lets MPI work, at most 1000000; 0: 100 */
     uint32_t zero;        /* 0 */
     uint64_t watchdog_ms; /* name who holds a chunk for so long, again after 2, 4, 8 times as long; 0: nobody */
-    uint64_t silence_ms;  /* a rank inside a call that is not heard of for so long is dead; 0: 60000; UINT64_MAX: never */
+    uint64_t
+        silence_ms; /* a rank inside a call that is not heard of for so long is dead; 0: 60000; UINT64_MAX: never; at least
+                           * four times poll_us, and 80 */
 } weft_dist_config;
 
 /* Opens on all ranks of `comm`, which is duplicated. `pool` is this rank's; it must live until weft_dist_close. The caller ends
- * *dist with that. WEFT_OK; or, on every rank and with *dist NULL, WEFT_EINVAL (NULL, MPI not initialised or with less than
- * MPI_THREAD_FUNNELED, or finalised, a NULL communicator, another struct_size, a poll_us that is too large, an ordered pool; on
- * any rank), WEFT_ENOMEM. */
+ * *dist with that. WEFT_OK; or, on every rank and with *dist NULL, WEFT_EINVAL (NULL, less than MPI_THREAD_FUNNELED, another
+ * struct_size, a poll_us that is too large, a silence_ms that is too small for it, an ordered pool; on any rank), WEFT_ENOMEM.
+ * WEFT_EINVAL on this rank alone, which can meet no other: MPI not initialised, or finalised; a NULL communicator. */
 WEFT_API int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_dist_config *config);
 
 /* Ends it on all ranks and sets *dist NULL; before MPI_Finalize. WEFT_OK; WEFT_EINVAL (NULL or an already NULL *dist; or another

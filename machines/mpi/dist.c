@@ -8,8 +8,12 @@
 #define SILENCE_MS 60000u
 
 static bool mpi_is_up(void) {
-    int is_up = 0, is_down = 0, level = MPI_THREAD_SINGLE;
-    if (MPI_Initialized(&is_up) != MPI_SUCCESS || MPI_Finalized(&is_down) != MPI_SUCCESS || !is_up || is_down) return false;
+    int is_up = 0, is_down = 0;
+    return MPI_Initialized(&is_up) == MPI_SUCCESS && MPI_Finalized(&is_down) == MPI_SUCCESS && is_up && !is_down;
+}
+
+static bool level_is_enough(void) {
+    int level = MPI_THREAD_SINGLE;
     return MPI_Query_thread(&level) == MPI_SUCCESS && level >= MPI_THREAD_FUNNELED;
 }
 
@@ -18,8 +22,15 @@ static bool pool_is_fit(const weft_pool *pool) {
     return weft_pool_config(pool, &config) == WEFT_OK && (config.flags & WEFT_POOL_ORDERED) == 0;
 }
 
+/* A rank that waits gets up every poll_us, or LOOK_NS: so it speaks four times before it is taken for silent. */
+static bool silence_is_sound(uint64_t silence_ms, uint64_t poll_us) {
+    uint64_t least_us = poll_us > LOOK_NS / 1000 ? poll_us : LOOK_NS / 1000;
+    return silence_ms == 0 || silence_ms >= 4 * least_us / 1000;
+}
+
 static bool config_is_sound(const weft_dist_config *config) {
-    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0 && config->poll_us <= POLL_US_MAX);
+    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0 && config->poll_us <= POLL_US_MAX &&
+                              silence_is_sound(config->silence_ms, config->poll_us));
 }
 
 /* What the ranks have together: sums, maxima, rank 0's configuration. */
@@ -106,7 +117,8 @@ int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_
     int rank = 0, ranks = 1;
     bool is_sound = MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
                     MPI_Comm_rank(own, &rank) == MPI_SUCCESS && MPI_Comm_size(own, &ranks) == MPI_SUCCESS;
-    is_sound = is_sound && dist != NULL && pool != NULL && config_is_sound(config) && pool_is_fit(pool);
+    /* What one rank alone can see is said here, where all meet: none waits for another that has returned. */
+    is_sound = is_sound && level_is_enough() && dist != NULL && pool != NULL && config_is_sound(config) && pool_is_fit(pool);
     weft_dist *made = is_sound ? dist_make(pool, own, rank, ranks) : NULL;
     int trouble = made != NULL ? 0 : is_sound ? 1 : 2;
     int code = MPI_Allreduce(MPI_IN_PLACE, &trouble, 1, MPI_INT, MPI_MAX, own);

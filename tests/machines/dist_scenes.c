@@ -446,6 +446,19 @@ static void scene_misuse(void) {
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_NULL, NULL) == WEFT_EINVAL);
     weft_dist_config config = {.struct_size = 1};
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, &config) == WEFT_EINVAL);
+    static const struct {
+        uint32_t poll_us;
+        uint64_t silence_ms;
+        int error;
+    } pairs[] = {{1000000, 3999, WEFT_EINVAL}, {1000000, 4000, WEFT_OK}, {1000000, 0, WEFT_OK},
+                 {0, 79, WEFT_EINVAL},         {0, 80, WEFT_OK},         {30000, 100, WEFT_EINVAL},
+                 {30000, 120, WEFT_OK}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) { /* one rank's alone is everybody's */
+        const weft_dist_config pair = {
+            .struct_size = sizeof pair, .poll_us = pairs[i].poll_us, .silence_ms = pairs[i].silence_ms};
+        REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, rank == ranks - 1 ? &pair : NULL) == pairs[i].error);
+        REQUIRE(pairs[i].error == WEFT_OK ? weft_dist_close(&none) == WEFT_OK : none == NULL);
+    }
     REQUIRE(weft_dist_close(&none) == WEFT_EINVAL && weft_dist_close(NULL) == WEFT_EINVAL);
     REQUIRE(weft_dist_cancel(NULL) == WEFT_EINVAL && weft_dist_counts_of(dist, &counts) == WEFT_EINVAL);
     REQUIRE(weft_dist_rank(NULL) == -1 && weft_dist_ranks(NULL) == 0 && weft_dist_workers(NULL) == 0);
@@ -526,10 +539,33 @@ static const struct scene {
     {"balance", scene_balance, true},
 };
 
+/* One rank has asked MPI for too little: every rank is told. */
+static int levels(int argc, char **argv) {
+    int provided = MPI_THREAD_SINGLE, me = 0, count = 0;
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+    if (number == NULL) number = getenv("PMI_RANK");
+    REQUIRE(number != NULL && weft_pool_create(&pool, NULL) == WEFT_OK);
+    REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, NULL) == WEFT_EINVAL && dist == NULL); /* MPI is not up */
+    MPI_Init_thread(&argc, &argv, atoi(number) == 1 ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED, &provided);
+    int is_enough = provided >= MPI_THREAD_FUNNELED, all_enough = 0;
+    MPI_Allreduce(&is_enough, &all_enough, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    MPI_Comm_size(MPI_COMM_WORLD, &count);
+    REQUIRE(count > 1 && (me == 1 || is_enough));
+    int error = weft_dist_open(&dist, pool, MPI_COMM_WORLD, NULL);
+    REQUIRE(error == (all_enough ? WEFT_OK : WEFT_EINVAL));
+    if (error == WEFT_OK) REQUIRE(weft_dist_close(&dist) == WEFT_OK);
+    REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
+    if (me == 0) printf("%spassed\n", all_enough ? "MPI gave more than was asked for, " : "");
+    MPI_Finalize();
+    return 0;
+}
+
 int main(int argc, char **argv) {
     int provided;
     weft_config config;
     REQUIRE(argc >= 2);
+    if (argc > 2 && strcmp(argv[2], "levels") == 0) return levels(argc, argv);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     REQUIRE(weft_config_init(&config) == WEFT_OK);
     config.workers = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -247,6 +247,44 @@ static void test_dead_worker(void **state) {
     close_queue(queue);
 }
 
+/* Each worker that has it dies: in the end it has failed, and `retry` counts anew. Another one's end is not the chunk's failure. */
+static void test_lost_workers(void **state) {
+    (void)state;
+    weft_chunks_plan plan = plan_of(2, 1), other;
+    weft_chunk none;
+    plan.losses = 3;
+    plan.flags = WEFT_CHUNKS_KEEP_GOING;
+    weft_chunks *queue = make_queue(plan);
+    weft_chunk mine = claim(queue);
+    assert_int_equal(weft_chunks_finish(queue, &mine, 0), WEFT_OK);
+    other = plan;
+    other.losses = 4;
+    assert_int_equal(weft_chunks_create(place, &other), WEFT_CHUNKS_OTHER);
+    assert_int_equal(weft_chunks_create(place, &plan), WEFT_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 3; i++) assert_int_equal(in_child(claim_and_die, NULL), 1);
+        for (int i = 0; i < 2; i++) assert_int_not_equal(weft_chunks_claim(queue, &none), WEFT_OK);
+        assert_int_equal(weft_chunks_claim(queue, &none), WEFT_CHUNKS_END);
+        assert_int_equal(weft_chunks_result(queue), EOWNERDEAD);
+        assert_non_null(strstr(weft_chunks_why(), "vanished 3 times"));
+        close_queue(queue);
+        queue = open_queue(place); /* who reads it from the beginning has the same */
+        weft_chunk_info info = {.struct_size = sizeof info};
+        assert_int_equal(weft_chunks_info(queue, 1, &info), WEFT_OK);
+        assert_true(info.state == WEFT_CHUNK_FAILED && info.losses == 3 && info.chunk.tries == 0 &&
+                    info.error == EOWNERDEAD);
+        assert_int_equal(records_of(place, 1, "held"), 3 * (turn + 1));
+        assert_int_equal(weft_chunks_retry(queue), WEFT_OK);
+    }
+    mine = claim(queue);
+    assert_int_equal(weft_chunks_finish(queue, &mine, 0), WEFT_OK);
+    assert_int_equal(weft_chunks_result(queue), WEFT_OK);
+    weft_chunks_plan there = {.struct_size = sizeof there};
+    assert_int_equal(weft_chunks_plan_of(queue, &there), WEFT_OK);
+    assert_int_equal(there.losses, 3);
+    close_queue(queue);
+}
+
 /* ---- torn records -------------------------------------------------------------------------------------------------- */
 
 static void record_replace(size_t chunk, unsigned number, const char *text) {
@@ -305,6 +343,48 @@ static void test_torn_done(void **state) {
     assert_int_equal(symlink(text, path), 0);                        /* one of other numbers */
     assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK); /* goes behind it */
     assert_int_equal(weft_chunks_result(queue), WEFT_OK);
+    close_queue(queue);
+}
+
+/* A name far from the log's end that is no record, as of a backup by date, is nobody's; a record as far away is. */
+static void test_foreign_name(void **state) {
+    (void)state;
+    char path[PATH_BYTES + 64], there[PATH_BYTES + 64], text[128];
+    close_queue(make_queue(plan_of(2, 1)));
+    record_path(path, place, 0, 2026);
+    write_file(path, "", 0);
+    weft_chunks *queue = open_queue(place);
+    weft_chunk_info info = {.struct_size = sizeof info};
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_int_equal(info.torn, 0);
+    for (int i = 0; i < 30; i++) {
+        weft_chunk chunk = claim(queue);
+        assert_int_equal(chunk.index, 0);
+        assert_int_equal(weft_chunks_release(queue, &chunk), WEFT_OK);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        weft_chunk chunk = claim(queue);
+        assert_int_equal(chunk.index, i);
+        assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
+    }
+    close_queue(queue);
+    for (unsigned number = 1; number < 62; number++) { /* what a file system has lost, but for the end */
+        record_path(there, place, 0, number);
+        assert_int_equal(remove(there), 0);
+    }
+    queue = open_queue(place);
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_true(info.state == WEFT_CHUNK_DONE && info.torn == 61);
+    close_queue(queue);
+    record_path(there, place, 0, 62);
+    ssize_t length = readlink(there, text, sizeof text - 1);
+    assert_true(length > 20);
+    text[length] = 0;
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(rename(there, path), 0); /* its number is another one: no record */
+    queue = open_queue(place);
+    assert_int_equal(weft_chunks_info(queue, 0, &info), WEFT_OK);
+    assert_true(info.state == WEFT_CHUNK_FREE && info.torn == 0);
     close_queue(queue);
 }
 
@@ -487,7 +567,9 @@ int main(int argc, char **argv) {
         CASE(test_misuse),
         CASE(test_two_workers),
         CASE(test_dead_worker),
+        CASE(test_lost_workers),
         CASE(test_torn_done),
+        CASE(test_foreign_name),
         CASE(test_for),
         CASE(test_failure),
         CASE(test_keep_going_and_tries),

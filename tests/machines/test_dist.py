@@ -277,6 +277,9 @@ def main():
     kind = launcher.kind
     passes(launcher, 1, 2)
     passes(launcher, 3 if kind == "openmpi" else 2, 1)  # waits of MPICH spin, and there may be fewer processors than ranks
+    output = passes(launcher, 2, 1, "levels")
+    if "more than was asked" in output:
+        print(f"skipped, a rank of MPI_THREAD_SINGLE: {kind} gives more than that")
     bits = {grid: re.search(r"bits (\w+)", passes(launcher, *grid, "reduce"))[1] for grid in GRIDS}
     check(len(set(bits.values())) == 1, f"bits: {bits}")
     for grid in GRIDS:

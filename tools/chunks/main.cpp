@@ -69,6 +69,7 @@ int chunks_create(const ChunksOptions &options) {
     }
     plan.lease_ms = static_cast<uint64_t>(options.lease_seconds * 1000);
     plan.tries = options.tries;
+    plan.losses = options.losses;
     plan.flags = options.keep_going ? WEFT_CHUNKS_KEEP_GOING : 0;
     const std::string label = label_of(options);
     plan.label = label.c_str();
@@ -102,8 +103,14 @@ static CLI::Option *plan_options(CLI::App &app, ChunksOptions &options) {
     app.add_option("--lease", options.lease_seconds, "Seconds of silence after which a worker's chunks go to others")
         ->check(CLI::Range(0.1, 1e6))
         ->needs(end);
-    app.add_option("--tries", options.tries, "How often a chunk may fail before the whole has")
+    app.add_option("--tries", options.tries,
+                   "How often a chunk's program may fail before the chunk has failed, and so the whole")
         ->check(CLI::Range(1U, 1000000U))
+        ->needs(end);
+    app.add_option("--losses", options.losses,
+                   "How often a chunk's worker may vanish, killed or cut off, before the chunk has failed")
+        ->check(CLI::Range(1U, 1000000U))
+        ->capture_default_str()
         ->needs(end);
     app.add_flag("--keep-going", options.keep_going, "A chunk that failed does not keep those after it from being begun")
         ->needs(end);
@@ -123,7 +130,9 @@ void chunks_options(CLI::App &chunks, ChunksOptions &options) {
     run->add_option(
         "-o,--output", options.output,
         "A file's name with {begin} or {chunk}. The program writes to {output}, a name of this worker's own; when it has "
-        "succeeded that is synced and renamed to this");
+        "succeeded that is synced and renamed to this. It needs a file system with room: without it the chunk is given back "
+        "and the "
+        "worker ends with 75");
     run->add_option("-j,--jobs", options.jobs, "Programs at once")->check(CLI::Range(1U, 4096U));
     run->add_option("--limit", options.limit_seconds, "Seconds after which a program is ended and its chunk has failed")
         ->check(CLI::Range(0.0, 1e9));

@@ -1,10 +1,12 @@
 // run.cpp: `weft chunks run`: a worker whose chunks are programs.
 //
-// One thread: it claims, starts, renews and waits for children by pidfd. A program that fails, or dies, has failed its chunk; one
-// whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back and end the worker;
-// when the worker itself is killed, the kernel kills its programs.
+// One thread claims, starts and waits for children by pidfd; another renews the lease. A program that fails, or dies, has failed its
+// chunk; one whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back
+// and end the worker: what a program that was told to end returns then says nothing, 0 too. When the worker itself is killed, the
+// kernel kills its programs. What the system refuses the worker is not the chunk's failure: that is given back, and the worker ends.
 #include "chunks.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <map>
+#include <memory>
 #include <poll.h>
 #include <random>
 #include <spawn.h>
@@ -20,11 +23,15 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <time.h>
 #include <unistd.h>
 #include <weft_chunks.h>
 
 namespace {
+
+// The worker cannot go on, and nothing has failed: as EX_TEMPFAIL of sysexits.h.
+const int EXIT_WORKER = 75;
 
 uint64_t now_ms() {
     struct timespec now;
@@ -41,6 +48,13 @@ struct Child {
     bool is_lost = false, is_over_limit = false;
 };
 
+// How a program's run has ended.
+struct Outcome {
+    int error = 0;  // the program's
+    int number = 0; // errno of what it has left, or of what the system has refused
+    bool is_given_back = false;
+};
+
 // Where {word} stands its text is put; other braces stay.
 std::string replaced(const std::string &text, const std::map<std::string, std::string> &words) {
     std::string result;
@@ -53,42 +67,6 @@ std::string replaced(const std::string &text, const std::map<std::string, std::s
     return result;
 }
 
-// Beside the place where it goes, so that a rename gets it there.
-std::string own_name(const std::string &output, uint64_t token, const weft_chunk &chunk) {
-    char own[64];
-    snprintf(own, sizeof own, ".%016" PRIx64 ".%u.part", token, chunk.record);
-    size_t slash = output.rfind('/');
-    size_t name = slash == std::string::npos ? 0 : slash + 1;
-    return output.substr(0, name) + "." + output.substr(name) + own;
-}
-
-bool sync_path(const std::string &path, int flags) {
-    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-    if (fd < 0) return false;
-    bool is_synced = fsync(fd) == 0;
-    int number = errno;
-    close(fd);
-    errno = number;
-    return is_synced;
-}
-
-// What the program has written gets its name, on disk.
-bool output_place(const Child &child) {
-    if (child.output.empty()) return true;
-    if (access(child.written.c_str(), F_OK) != 0 && errno == ENOENT) {
-        fprintf(stderr, "\nweft chunks: chunk %zu: the program ended with 0, but there is no {output}, that is %s\n",
-                child.chunk.index, child.written.c_str());
-        return false;
-    }
-    size_t slash = child.output.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : child.output.substr(0, slash);
-    if (sync_path(child.written, 0) && rename(child.written.c_str(), child.output.c_str()) == 0 &&
-        sync_path(folder, O_DIRECTORY))
-        return true;
-    fprintf(stderr, "\nweft chunks: chunk %zu: %s: %s\n", child.chunk.index, child.written.c_str(), strerror(errno));
-    return false;
-}
-
 class Worker {
     const ChunksOptions &options;
     weft_chunks *queue = nullptr;
@@ -97,21 +75,29 @@ class Worker {
     sigset_t old_signals;
     int signals = -1;
     uint64_t token;
-    uint64_t renewed_ms = 0, shown_ms = 0, start_ms = now_ms();
+    struct sigaction old_pipe;
+    std::unique_ptr<Keeper> keeper;
+    uint64_t looked_ms = 0, shown_ms = 0, start_ms = now_ms();
     size_t done_at_start = 0;
     int ending = WEFT_OK; // why no more is claimed
     int signal_number = 0;
+    size_t kept = 0; // chunks that could not be given back
     bool has_shown = false;
 
     void start(const weft_chunk &chunk);
-    [[noreturn]] void become(pid_t parent, const std::vector<std::string> &words);
+    [[noreturn]] void become(pid_t parent, char **arguments);
     void claim();
+    void give_back(const Child &child);
+    void place(Child &child, Outcome &outcome);
+    Outcome outcome_of(Child &child, int status);
+    void say_end(const Child &child, const Outcome &outcome, int status) const;
     void finish(Child &child, int status);
     void end_children(int number);
+    void hear_signals();
     void look_after();
     void wait();
     void end_late();
-    void renew();
+    void look_for_losses();
     void show(bool at_end);
 
   public:
@@ -133,18 +119,23 @@ Worker::Worker(const ChunksOptions &options_given) : options(options_given) {
         if (!is_ignored) sigaddset(&caught, number);
     }
     sigprocmask(SIG_BLOCK, &caught, &old_signals);
+    // Nobody reads the messages any more: the work goes on.
+    struct sigaction ignored = {};
+    ignored.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignored, &old_pipe);
     signals = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) throw std::runtime_error(std::string("signalfd: ") + strerror(errno));
 }
 
 Worker::~Worker() {
     end_children(SIGKILL);
+    keeper.reset();
     if (queue != nullptr) weft_chunks_close(&queue);
     close(signals);
 }
 
-// In the child. The worker may be process 1 itself, as a container's.
-void Worker::become(pid_t parent, const std::vector<std::string> &words) {
+// In the child, where the thread that renews is not. The worker may be process 1 itself, as a container's.
+void Worker::become(pid_t parent, char **arguments) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before
     setpgid(0, 0);
@@ -155,12 +146,9 @@ void Worker::become(pid_t parent, const std::vector<std::string> &words) {
         _exit(127);
     }
     if (nothing != STDIN_FILENO) close(nothing);
+    sigaction(SIGPIPE, &old_pipe, nullptr);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
-    std::vector<char *> arguments;
-    arguments.reserve(words.size() + 1);
-    for (const std::string &word : words) arguments.push_back(const_cast<char *>(word.c_str()));
-    arguments.push_back(nullptr);
-    execvp(arguments[0], arguments.data());
+    execvp(arguments[0], arguments);
     fprintf(stderr, "weft chunks: %s: %s\n", arguments[0], strerror(errno));
     _exit(127);
 }
@@ -175,14 +163,17 @@ void Worker::start(const weft_chunk &chunk) {
                                                 {"chunk", std::to_string(chunk.index)}};
     if (!options.output.empty()) {
         child.output = replaced(options.output, words);
-        child.written = words["output"] = own_name(child.output, token, chunk);
+        child.written = words["output"] = output_part(child.output, token, chunk.record);
     }
-    std::vector<std::string> arguments;
-    for (const std::string &word : options.program) arguments.push_back(replaced(word, words));
+    std::vector<std::string> texts;
+    std::vector<char *> arguments;
+    for (const std::string &word : options.program) texts.push_back(replaced(word, words));
+    for (std::string &text : texts) arguments.push_back(&text[0]);
+    arguments.push_back(nullptr);
     fflush(nullptr);
     const pid_t self = getpid();
     child.pid = fork();
-    if (child.pid == 0) become(self, arguments);
+    if (child.pid == 0) become(self, arguments.data());
     child.since_ms = now_ms();
     child.fd = child.pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0));
     if (child.fd < 0) {
@@ -215,27 +206,80 @@ void Worker::end_children(int number) {
     for (const Child &child : children) end_child(child, number);
 }
 
-// The program has ended.
-void Worker::finish(Child &child, int status) {
-    int error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    bool has_failed = error != 0;
-    bool is_given_back = signal_number != 0 && error != 0;
-    if (error == 0 && !child.is_lost && !output_place(child)) error = 1;
-    if (error != 0 && !child.written.empty()) unlink(child.written.c_str());
-    if (child.is_lost) {
-        fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", child.chunk.index);
+void Worker::give_back(const Child &child) {
+    int error = weft_chunks_release(queue, &child.chunk);
+    if (error == WEFT_OK || error == WEFT_CHUNKS_LOST) return;
+    kept++;
+    chunks_fail("a chunk cannot be given back", error);
+}
+
+// The program has succeeded. What it has left gets its name, on disk; or outcome.number or child.is_lost says why not.
+void Worker::place(Child &child, Outcome &outcome) {
+    if (!output_sync(child.written)) {
+        outcome.number = errno;
+        outcome.is_given_back = errno != ENOENT; // that one is the program's
         return;
     }
-    if (has_failed && !is_given_back)
-        fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", child.chunk.index, options.program[0].c_str(),
+    int error = weft_chunks_check(queue, &child.chunk);
+    child.is_lost = error == WEFT_CHUNKS_LOST;
+    if (child.is_lost) return;
+    if (error != WEFT_OK)
+        outcome.number = EIO;
+    else if (!output_clear(child.output, child.chunk.record) || !output_place(child.written, child.output))
+        outcome.number = errno;
+    outcome.is_given_back = outcome.number != 0 && !output_is_wrong(outcome.number);
+    // Who has it now may have removed the file.
+    if (outcome.number != 0) child.is_lost = weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST;
+}
+
+Outcome Worker::outcome_of(Child &child, int status) {
+    Outcome outcome;
+    outcome.error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    outcome.is_given_back = signal_number != 0;
+    if (outcome.is_given_back || child.is_lost || child.output.empty()) return outcome;
+    if (outcome.error == 0)
+        place(child, outcome);
+    else if (!child.is_over_limit && output_is_full(child.written))
+        outcome.number = ENOSPC, outcome.is_given_back = true;
+    return outcome;
+}
+
+// The program has ended. That is recorded first, and said then: nobody may read what is said.
+void Worker::finish(Child &child, int status) {
+    const Outcome outcome = outcome_of(child, status);
+    bool is_done = outcome.error == 0 && outcome.number == 0 && !outcome.is_given_back && !child.is_lost;
+    int noted = WEFT_OK;
+    if (!is_done && !child.written.empty()) unlink(child.written.c_str());
+    if (!child.is_lost && !outcome.is_given_back)
+        noted = weft_chunks_finish(queue, &child.chunk, is_done ? 0 : std::max(outcome.error, 1));
+    if (!child.is_lost && outcome.is_given_back) give_back(child);
+    if (!child.is_lost && outcome.is_given_back && signal_number == 0) ending = WEFT_CHUNKS_SYSTEM;
+    child.is_lost = child.is_lost || noted == WEFT_CHUNKS_LOST;
+    say_end(child, outcome, status);
+    if (noted == WEFT_OK || noted == WEFT_CHUNKS_LOST) return;
+    chunks_fail("a chunk cannot be finished", noted);
+    ending = noted;
+}
+
+void Worker::say_end(const Child &child, const Outcome &outcome, int status) const {
+    const size_t index = child.chunk.index;
+    if (child.is_lost) {
+        fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", index);
+        return;
+    }
+    if (signal_number != 0) return;
+    if (outcome.error != 0)
+        fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", index, options.program[0].c_str(),
                 child.is_over_limit   ? "was ended, over the limit,"
                 : WIFSIGNALED(status) ? "was killed by signal"
                                       : "failed with",
-                WIFSIGNALED(status) ? WTERMSIG(status) : error);
-    int noted = is_given_back ? weft_chunks_release(queue, &child.chunk) : weft_chunks_finish(queue, &child.chunk, error);
-    if (noted == WEFT_OK) return;
-    chunks_fail("a chunk cannot be finished", noted);
-    if (noted != WEFT_CHUNKS_LOST) ending = noted;
+                WIFSIGNALED(status) ? WTERMSIG(status) : outcome.error);
+    if (outcome.number == ENOENT && !outcome.is_given_back)
+        fprintf(stderr, "\nweft chunks: chunk %zu: the program ended with 0, but there is no {output}, that is %s\n", index,
+                child.written.c_str());
+    else if (outcome.number != 0)
+        fprintf(stderr, "\nweft chunks: chunk %zu: %s: %s%s\n", index, child.written.c_str(), strerror(outcome.number),
+                outcome.is_given_back ? "; the chunk was given back" : "");
 }
 
 void Worker::end_late() {
@@ -246,25 +290,29 @@ void Worker::end_late() {
     }
 }
 
-void Worker::renew() {
+// Of the lease, and of chunks that have gone to others.
+void Worker::look_for_losses() {
     uint64_t now = now_ms();
-    if (now - renewed_ms < plan.lease_ms / 4) return;
-    renewed_ms = now;
-    int error = weft_chunks_renew(queue);
-    if (error != WEFT_OK) chunks_fail("the lease cannot be renewed", error);
+    if (now - looked_ms < plan.lease_ms / 4) return;
+    looked_ms = now;
+    const std::string trouble = keeper->take_trouble();
+    if (!trouble.empty()) fprintf(stderr, "\nweft chunks: the lease cannot be renewed: %s\n", trouble.c_str());
     for (Child &child : children) {
         if (weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST) child.is_lost = true;
         if (child.is_lost) end_child(child, SIGKILL);
     }
 }
 
-void Worker::look_after() {
+void Worker::hear_signals() {
     struct signalfd_siginfo got;
-    if (read(signals, &got, sizeof got) == sizeof got) {
-        end_children(signal_number == 0 ? SIGTERM : SIGKILL);
-        signal_number = static_cast<int>(got.ssi_signo);
-        ending = WEFT_ECANCELED;
-    }
+    if (read(signals, &got, sizeof got) != sizeof got) return;
+    end_children(signal_number == 0 ? SIGTERM : SIGKILL);
+    signal_number = static_cast<int>(got.ssi_signo);
+    ending = WEFT_ECANCELED;
+}
+
+void Worker::look_after() {
+    hear_signals();
     for (size_t i = 0; i < children.size();) {
         int status;
         if (waitpid(children[i].pid, &status, WNOHANG) != children[i].pid) {
@@ -274,11 +322,12 @@ void Worker::look_after() {
         Child child = children[i];
         children.erase(children.begin() + static_cast<ptrdiff_t>(i));
         close(child.fd);
+        hear_signals(); // one that was sent to both may have ended it
         finish(child, status);
     }
 }
 
-// Until a program has ended or a signal come; at most until the lease is to be renewed.
+// Until a program has ended or a signal come; at most until it is to be seen whose the chunks are.
 void Worker::wait() {
     std::vector<struct pollfd> fds = {{signals, POLLIN, 0}};
     for (const Child &child : children) fds.push_back({child.fd, POLLIN, 0});
@@ -315,7 +364,13 @@ int Worker::run() {
     size_t counts[4] = {};
     weft_chunks_plan_of(queue, &plan);
     if (weft_chunks_read(queue, counts) == WEFT_OK) done_at_start = counts[WEFT_CHUNK_DONE];
-    renewed_ms = now_ms();
+    looked_ms = now_ms();
+    try {
+        keeper.reset(new Keeper(queue, plan.lease_ms / 4));
+    } catch (const std::system_error &refused) {
+        fprintf(stderr, "weft chunks: no thread to renew the lease: %s\n", refused.what());
+        return EXIT_WORKER;
+    }
     for (;;) {
         claim();
         show(false);
@@ -323,15 +378,21 @@ int Worker::run() {
         wait();
         look_after();
         end_late();
-        renew();
+        look_for_losses();
     }
     show(true);
     if (signal_number != 0) {
-        fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
+        if (kept > 0)
+            fprintf(stderr,
+                    "weft chunks: ended by a signal; %zu of what was begun could not be given back: others get it after the "
+                    "lease\n",
+                    kept);
+        else
+            fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
         return 128 + signal_number;
     }
     bool is_over = ending == WEFT_CHUNKS_END || ending == WEFT_ECANCELED;
-    if (!is_over) return 1; // that was said when it happened
+    if (!is_over) return EXIT_WORKER; // that was said when it happened
     if (weft_chunks_result(queue) == WEFT_OK) return 0;
     fprintf(stderr, "weft chunks: %s\n", weft_chunks_why());
     return 1;

@@ -37,6 +37,7 @@ static void chunk_print(const weft_chunk_info &info, uint64_t usual, uint64_t le
         if (usual > 0 && info.ms > 3 * usual) printf(", LATE: others took %.1f s", static_cast<double>(usual) / 1000);
     }
     if (info.chunk.tries > 0) printf("  failed %u times, with %d", info.chunk.tries, info.error);
+    if (info.losses > 0) printf("  lost its worker %u times", info.losses);
     if (info.torn > 0) printf("  %u torn records, which do not count", info.torn);
     printf("\n");
 }
