@@ -368,8 +368,8 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 
 /// A set of tasks to wait for. The destructor waits, so tasks may refer to objects that were constructed before the group; it
 /// drops errors that no wait has reported. Must be destroyed before its pool. Any thread may submit. Several threads and coroutines
-/// may wait: one of them gets the exception, the others a weft::error. Once it has ended, it may be destroyed although coroutines
-/// that were suspended in a co_await of it have not gone on yet.
+/// may wait: one of them gets the exception, the others a weft::error; one that begins when the group has ended finds no tasks and
+/// no error. Once it has ended, it may be destroyed although coroutines that were suspended in a co_await of it have not gone on yet.
 class group {
   public:
     /// `flags`: those of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
