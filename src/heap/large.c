@@ -33,7 +33,8 @@
 #define RUN_LEAST (MEDIUM_MAX / 2) /* a run that needs no more, or a mapping that needs no more than the next, is copied */
 #define MAPPING_LEAST (RUN_MAX / 2)
 #define KEPT_BYTES ((size_t)64 << 20)
-#define SLACK_PART 8    /* of a block: how much may be in memory behind it in a used mapping */
+#define SLACK_PART 8                   /* of a block: how much may be in memory behind it in a used mapping, */
+#define SLACK_BYTES ((size_t)16 << 20) /* and of all blocks together, how much more */
 #define PAGE SLOT_BYTES /* of a head: a multiple of every page size; the system only fills the pages that are used */
 
 /* ---- records of mappings ------------------------------------------------------------------------------------------ */
@@ -95,6 +96,7 @@ static void record_drop(struct mapping *record) {
 enum { RESIZED_NOT, RESIZED_LESS, RESIZED_MORE };
 
 static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of blocks with a mapping */
+static PROCESS_STATE ATOMIC(size_t) slack_bytes;  /* behind them */
 
 size_t large_live_bytes(void) { return load_rlx(&mapped_bytes); }
 
@@ -106,19 +108,36 @@ static char *map_fresh(size_t bytes, size_t alignment) {
     return start;
 }
 
-/* Takes a kept mapping. Behind the `needed` bytes at most `slack` bytes stay in memory. */
-static char *map_kept(size_t bytes, size_t needed, size_t slack) {
-    char *start = kept_take(bytes);
-    if (start == NULL) start = kept_gather(bytes);
-    if (start != NULL && bytes - needed > slack) os_purge(start + needed + slack, bytes - needed - slack);
-    return start;
-}
-
 struct room {
     char *start; /* NULL: no memory */
-    size_t offset, bytes;
+    size_t offset, bytes, slack;
     bool used; /* it was kept, or has pages that were slots' */
 };
+
+static void slack_end(size_t bytes) {
+    if (bytes != 0) add_rlx(&slack_bytes, -bytes);
+}
+
+/* Whether the bytes may stay in memory behind a block. If so, they are counted until it ends. */
+static bool slack_take(size_t bytes) {
+    if (add_rlx(&slack_bytes, bytes) + bytes <= SLACK_BYTES) return true;
+    slack_end(bytes);
+    return false;
+}
+
+/* Takes a kept mapping. Behind the `needed` bytes only some stay in memory: blocks of other sizes that come and go would
+ * have the system clear the rest each time. */
+static bool map_kept(struct room *room, size_t needed) {
+    size_t rest = room->bytes - needed, part = (needed - room->offset) / SLACK_PART;
+    room->start = kept_take(room->bytes);
+    if (room->start == NULL) room->start = kept_gather(room->bytes);
+    if (room->start == NULL) return false;
+    if (rest > part && slack_take(rest - part))
+        room->slack = rest - part;
+    else if (rest > part)
+        os_purge(room->start + needed + part, rest - part);
+    return room->used = true;
+}
 
 /* Maps room->bytes of new address space after `unused` bytes, which it unmaps. keeps: moves pages of free slots there, up to
  * `needed` bytes, if there are any. */
@@ -144,13 +163,10 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
  * their contents. */
 static struct room map_room(size_t size, size_t alignment, bool keeps) {
     size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
-    struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false};
+    struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, 0, false};
     size_t unused = front - room.offset;
     room.bytes = round_up(room.offset + needed, SEGMENT_BYTES);
-    if (keeps && unused == 0 && (room.start = map_kept(room.bytes, room.offset + needed, needed / SLACK_PART)) != NULL) {
-        room.used = true;
-        return room;
-    }
+    if (keeps && unused == 0 && map_kept(&room, room.offset + needed)) return room;
     size_t place = (size_t)max_u64(front, SEGMENT_BYTES);
     if (map_new(&room, unused, room.offset + needed, place, keeps)) return room;
     room.bytes = room.offset + needed;
@@ -184,6 +200,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     struct heap_segment *head = (struct heap_segment *)(void *)room.start;
     if (head != NULL && !heads_add(head)) {
         os_unmap(head, room.bytes);
+        slack_end(room.slack);
         head = NULL;
     }
     if (head == NULL) {
@@ -195,6 +212,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     for (unsigned i = 0; i < SEGMENT_SLOTS; i++) slot_kind_set(head, i, KIND_DIRECT);
     head->map_start = room.start;
     head->map_bytes = room.bytes;
+    head->slack = room.slack;
     head->mapping = record;
     head->resized = RESIZED_NOT;
     size_t bytes = round_up(size, PAGE);
@@ -210,6 +228,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
 static size_t record_end(const void *p) {
     struct mapping *record = head_of(p)->mapping;
     size_t gone = load_rlx(&record->bytes);
+    slack_end(head_of(p)->slack);
     heads_remove(head_of(p));
     record_drop(record);
     return add_rlx(&mapped_bytes, -gone) - gone;

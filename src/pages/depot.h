@@ -120,9 +120,10 @@ struct ALIGNED(CACHE_LINE) heap_segment {
     slot_word words[SEGMENT_SLOTS];
     union {
         struct {
-            /* KIND_DIRECT: the whole mapping, its record, and how its block was resized last (large.c) */
+            /* KIND_DIRECT: the whole mapping, bytes of it that are counted as slack, its record, and how its block was
+             * resized last (large.c) */
             char *map_start;
-            size_t map_bytes;
+            size_t map_bytes, slack;
             struct mapping *mapping;
             unsigned resized;
             /* the rest exists in segments of slots only */
