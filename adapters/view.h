@@ -11,6 +11,7 @@
 #define WEFT_ADAPTERS_VIEW_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <weft.h>
@@ -87,12 +88,26 @@ static inline int view_open_shared(view *v, unsigned threads) {
     return 1;
 }
 
-/* Fills in a configuration for threads of a view's own, for view_open_with. Their stacks have the size of a thread's that the
- * host itself would make: `ulimit -s`, or what pthread_setattr_default_np has set. */
+#define VIEW_STACK_BYTES ((size_t)8 << 20) /* address space */
+
+/* The stack of a thread that the host itself would make (`ulimit -s`, or what pthread_setattr_default_np has set), and at
+ * least VIEW_STACK_BYTES, because some systems' default is too small for a host. */
+static inline size_t view_stack_bytes(void) {
+    pthread_attr_t usual;
+    size_t bytes = 0;
+    if (pthread_attr_init(&usual) == 0) {
+        (void)pthread_attr_getstacksize(&usual, &bytes);
+        (void)pthread_attr_destroy(&usual);
+    }
+    return bytes > VIEW_STACK_BYTES ? bytes : VIEW_STACK_BYTES;
+}
+
+/* Fills in a configuration for threads of a view's own, for view_open_with. */
 static inline void view_own_threads(weft_config *config, unsigned threads, const char *name) {
     weft_config_init(config);
     config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config->name = name;
+    config->stack_size = view_stack_bytes();
     config->flags = WEFT_POOL_NO_HELP;
 }
 

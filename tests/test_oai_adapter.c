@@ -557,6 +557,56 @@ static void test_abort_in_a_message_elsewhere(void **state) {
     end_pool(other);
 }
 
+typedef struct serial {
+    tpool_t *other;
+    gate *gate;
+} serial;
+
+static atomic_uint at_once, most_at_once;
+
+static void process_serial(void *data) {
+    const serial *s = data;
+    const unsigned now = atomic_fetch_add(&at_once, 1) + 1;
+    if (now > atomic_load(&most_at_once)) atomic_store(&most_at_once, now);
+    if (s->other != NULL) {
+        notifiedFIFO_t response;
+        initNotifiedFIFO(&response);
+        pushTpool(s->other, message_make(1, &response, 1, s->gate));
+        await(&s->gate->entered); /* it has begun: the pull sleeps */
+        sem_post(&s->gate->entered);
+        delNotifiedFIFO_elt(pullTpool(&response, s->other));
+    }
+    atomic_fetch_sub(&at_once, 1);
+}
+
+/* A message's function pulls from another pool: its own pool of one thread starts nothing meanwhile. */
+static void test_one_message_at_a_time(void **state) {
+    (void)state;
+    tpool_t pool, other;
+    assert_int_equal(initTpool("-1", &pool, false), 0);
+    assert_int_equal(initTpool("-1", &other, false), 0);
+    for (int round = 0; round < 20; round++) {
+        notifiedFIFO_t response;
+        gate g;
+        gate_init(&g);
+        initNotifiedFIFO(&response);
+        for (int i = 0; i < 3; i++) {
+            notifiedFIFO_elt_t *msg = newNotifiedFIFO_elt(sizeof(serial), 1, &response, process_serial);
+            REQUIRE(msg != NULL);
+            *(serial *)NotifiedFifoData(msg) = (serial){i == 0 ? &other : NULL, &g};
+            pushTpool(&pool, msg);
+        }
+        await(&g.entered);
+        sem_post(&g.entered);
+        for (int i = 0; i < 500; i++) sched_yield(); /* time to do what it must not */
+        gate_open(&g);
+        for (int i = 0; i < 3; i++) delNotifiedFIFO_elt(pullTpool(&response, &pool));
+    }
+    assert_int_equal(atomic_load(&most_at_once), 1);
+    assert_int_equal(abortTpool(&pool), 0);
+    assert_int_equal(abortTpool(&other), 0);
+}
+
 /* A pool says how many there are, not how many were asked for. */
 static void test_threads_refused(void **state) {
     (void)state;
@@ -592,6 +642,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_abort_in_a_message),
         cmocka_unit_test(test_abort_in_a_message_elsewhere),
         cmocka_unit_test(test_pull_without_threads),
+        cmocka_unit_test(test_one_message_at_a_time),
         cmocka_unit_test(test_threads_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,8 @@
 
 #include <cthreadpool/thpool.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void count_job(void *argument) { atomic_fetch_add((atomic_uint *)argument, 1); }
 static void gate_job(void *argument) { gate_task(&argument, NULL); }
@@ -325,6 +327,38 @@ static void test_one_at_a_time(void **state) {
     thpool_destroy(s.other);
 }
 
+/* In a forked child nobody would run jobs: it is told so, and waits for nothing. */
+static void test_fork(void **state) {
+    (void)state;
+    threadpool pool = make(2);
+    atomic_uint counter = 0;
+    gate g;
+    occupy(&g, pool);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int added = thpool_add_work(pool, count_job, &counter);
+        thpool_pause(pool);
+        thpool_resume(pool);
+        thpool_wait(pool);
+        thpool_destroy(pool);
+#ifdef SANITIZED_THREAD /* no threads after a fork there */
+        _exit(added == -1 && atomic_load(&counter) == 0 ? 0 : 1);
+#endif
+        threadpool own = thpool_init(1); /* the child's */
+        const int again = own == NULL ? -1 : thpool_add_work(own, count_job, &counter);
+        thpool_wait(own);
+        thpool_destroy(own);
+        _exit(added == -1 && again == 0 && atomic_load(&counter) == 1 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    gate_open(&g);
+    thpool_wait(pool);
+    thpool_destroy(pool);
+}
+
 static void name_job(void *name) { pthread_getname_np(pthread_self(), name, 16); }
 
 static void test_name(void **state) {
@@ -489,6 +523,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_groups_meet),
         cmocka_unit_test(test_one_at_a_time),
         cmocka_unit_test(test_name),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_stack_size),
         cmocka_unit_test(test_signal_mask),
 #endif

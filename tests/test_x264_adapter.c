@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "few_threads.h"
 #include "help.h"
 
 #define JOBS 8
@@ -483,6 +484,18 @@ static void the_stack_does_not_depend_on_the_default(void **state) {
     pthread_attr_destroy(&before);
 }
 
+/* As x264's own pool, which does not begin with fewer. */
+static void init_fails_if_a_thread_is_missing(void **state) {
+    (void)state;
+    for (int left = 0; left <= 3 && !IS_SHARED; left++) {
+        x264_threadpool_t *pool = NULL;
+        threads_left = left;
+        assert_int_equal(x264_threadpool_init(&pool, 4), -1);
+        assert_null(pool);
+    }
+    threads_left = -1;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(init_refuses_no_threads),
@@ -497,6 +510,7 @@ int main(void) {
         cmocka_unit_test(delete_takes_finished_jobs_nobody_waited_for),
         cmocka_unit_test(the_stack_is_aligned_as_x264_assumes),
         cmocka_unit_test(the_stack_does_not_depend_on_the_default),
+        cmocka_unit_test(init_fails_if_a_thread_is_missing),
     };
     /* Of a pool's own threads there are as many as jobs: these wait for no worker. */
     const struct CMUnitTest queues[] = {

@@ -257,6 +257,30 @@ static void ledger_give(void *opaque, void *address) {
     free(address);
 }
 
+#ifndef WEFT_VIEW_SHARED
+enum { MANY = WEFT_WORKERS_MAX + 8 };
+
+static void enter_job(void *opaque) {
+    sem_t *const *events = opaque;
+    sem_post(events[0]);
+    await(events[1]);
+}
+
+/* More threads than one pool of weft can have: all jobs run at once, or this never ends. */
+static void test_many_threads(void **state) {
+    (void)state;
+    sem_t entered, opened, *events[] = {&entered, &opened};
+    assert_int_equal(sem_init(&entered, 0, 0), 0);
+    assert_int_equal(sem_init(&opened, 0, 0), 0);
+    POOL_ctx *pool = POOL_create(MANY, MANY);
+    assert_non_null(pool);
+    for (int i = 0; i < MANY; i++) POOL_add(pool, enter_job, events);
+    for (int i = 0; i < MANY; i++) await(&entered);
+    for (int i = 0; i < MANY; i++) sem_post(&opened);
+    POOL_free(pool);
+}
+#endif
+
 static void test_memory_is_the_callers(void **state) {
     (void)state;
     ledger l = {0, 0};
@@ -494,6 +518,9 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* two jobs run at once, on any machine */
     const struct CMUnitTest tests[] = {
+#ifndef WEFT_VIEW_SHARED
+        cmocka_unit_test(test_many_threads),
+#endif
         cmocka_unit_test(test_work_and_join),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_no_queue),

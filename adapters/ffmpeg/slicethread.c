@@ -6,8 +6,7 @@
  *  - Each thread that takes part has a number, below the count of those that do; its first job has that number. It takes
  *    further jobs in rising order, one after the other.
  *  - execute returns when every job has ended. One thread at a time executes on a context.
- * Threads that the system refuses are not counted: create returns how many there are, and nobody waits for jobs of missing
- * ones. The caller waits for no thread that has not come: it takes that thread's number and part. With -DWEFT_VIEW_SHARED
+ * If the system starts fewer threads, create fails, as FFmpeg's own does; its callers then go on with one thread. The caller waits for no thread that has not come: it takes that thread's number and part. With -DWEFT_VIEW_SHARED
  * the threads are the process's, if it has no more than are asked for (view.h); do not use that for codecs whose jobs
  * wait. */
 #include "avassert.h"
@@ -44,7 +43,7 @@ static int take_part(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Makes `count` workers, which help only with their own context. Returns how many of them are missing, or an AVERROR. */
+/* Makes `count` workers, which help only with their own context. 0 or an AVERROR. */
 static int open_threads(AVSliceThread *ctx, int count) {
     weft_config config;
     int error = view_open_shared(&ctx->jobs, (unsigned)count);
@@ -52,13 +51,15 @@ static int open_threads(AVSliceThread *ctx, int count) {
     view_own_threads(&config, (unsigned)count, "slice");
     config.flags &= ~(uint32_t)WEFT_POOL_NO_HELP; /* the caller runs what nobody has begun */
     error = view_open_with(&ctx->jobs, &config);
-    return error == 0 ? count - (int)weft_pool_workers(ctx->jobs.pool) : error;
+    if (error != 0 || weft_pool_workers(ctx->jobs.pool) == (unsigned)count) return error;
+    weft_pool_destroy(&ctx->jobs.pool);
+    return AVERROR(EAGAIN);
 }
 
 int avpriv_slicethread_create(AVSliceThread **pctx, void *priv,
                               void (*worker_func)(void *priv, int jobnr, int threadnr, int nb_jobs, int nb_threads),
                               void (*main_func)(void *priv), int nb_threads) {
-    int workers, missing;
+    int workers, error;
     av_assert0(nb_threads >= 0);
     if (nb_threads == 0) nb_threads = av_cpu_count() > 1 ? av_cpu_count() + 1 : 1;
     nb_threads = FFMIN(nb_threads, (int)WEFT_WORKERS_MAX);
@@ -68,10 +69,10 @@ int avpriv_slicethread_create(AVSliceThread **pctx, void *priv,
     ctx->priv = priv;
     ctx->worker_func = worker_func;
     ctx->main_func = main_func;
-    missing = workers > 0 ? open_threads(ctx, workers) : 0;
-    if (missing >= 0) return ctx->nb_threads = nb_threads - missing;
+    error = workers > 0 ? open_threads(ctx, workers) : 0;
+    if (error == 0) return ctx->nb_threads = nb_threads;
     av_freep(pctx);
-    return missing;
+    return error;
 }
 
 /* Submits `count` parts. Returns how many nobody will take, for want of memory. */

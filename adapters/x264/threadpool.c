@@ -4,7 +4,7 @@
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue. With
  *    that order a blocked job always has its predecessors running or finished, and any number of workers is enough. A pool
- *    has as many workers of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED the main pool and the lookahead
+ *    has as many workers of its own as it asks for (workers_open); if the system starts fewer, init fails. With -DWEFT_VIEW_SHARED the main pool and the lookahead
  *    pool are views of the process's pool (view.h).
  *  - Run never runs the job itself. Wait does, if the job is the next to start, but only where a pool has more jobs than
  *    threads to run them. Otherwise a worker is about to take it, and the caller soon has other work, which would have to
@@ -157,7 +157,13 @@ int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
         pool_free(pool);
         return -1;
     }
-    pool->is_crowded = threads > (int)weft_pool_workers(pool->workers.pool);
+    const unsigned started = weft_pool_workers(pool->workers.pool);
+    if (started < pool->workers.own) { /* the system refused some: as the original */
+        weft_pool_destroy(&pool->workers.pool);
+        pool_free(pool);
+        return -1;
+    }
+    pool->is_crowded = threads > (int)started;
     *p_pool = pool;
     return 0;
 }

@@ -95,22 +95,24 @@ static int pool_open(view *v, unsigned threads) {
     return view_open_with(v, &config);
 }
 
-/* Adds `threads` more threads, which begin with the first permit. */
+/* Adds `threads` more threads, which begin with the first permit: in several views, if they are more than one can have. */
 static bool pool_hire(POOL_ctx *pool, size_t threads) {
-    pool_crew *crew = pool_take(pool->memory, sizeof *crew);
-    if (crew == NULL) return false;
-    *crew = (pool_crew){.next = pool->crews, .pool = pool, .threads = threads};
-    pool->crews = crew;
-    pool->threads += threads;
+    while (threads > 0) {
+        const size_t some = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
+        pool_crew *crew = pool_take(pool->memory, sizeof *crew);
+        if (crew == NULL) return false;
+        *crew = (pool_crew){.next = pool->crews, .pool = pool, .threads = some};
+        pool->crews = crew;
+        pool->threads += some;
+        threads -= some;
+    }
     return true;
 }
 
 /* ---- jobs and permits; with the lock held --------------------------------------------------------------------------- */
 
 static bool crew_is_open(pool_crew *crew) {
-    if (!crew->is_open)
-        crew->is_open =
-            pool_open(&crew->view, crew->threads < WEFT_WORKERS_MAX ? (unsigned)crew->threads : WEFT_WORKERS_MAX) == 0;
+    if (!crew->is_open) crew->is_open = pool_open(&crew->view, (unsigned)crew->threads) == 0;
     return crew->is_open;
 }
 
