@@ -314,7 +314,7 @@ class group_awaiter {
 /// Suspends until the group has finished; throws as its wait does, also if another wait has ended the group: if several wait, one
 /// gets the exception. In a coroutine that belongs to this group it throws WEFT_EDEADLK. Coroutines of types other than co may
 /// await it, too: they continue as tasks of the pool's own group. In a coroutine that was spawned in another pool, the thread
-/// waits. What is submitted to the group after it has finished is not waited for, and does not give its error. The coroutine does
+/// waits. What is submitted to the group after it has ended is not waited for, and does not give its error. The coroutine does
 /// not touch the group when it goes on: it may have been destroyed by then.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 

@@ -175,6 +175,74 @@ static void await_alone(void) {
 EXPLORE_DRIVER(after_await_alone, .about = "awaiting ends the group", .setup = setup, .threads = {await_alone},
                .check = check, .flags = EXPLORE_NO_RESCUE);
 
+/* A cancelled group, of which a thread takes a submission back at that moment. Nobody else waits. */
+static void tell_cancelled(void *payload, int result, int has_ended) {
+    EXPECT((result == WEFT_OK || result == WEFT_ECANCELED) && has_ended != 0);
+    explore_observe(result == WEFT_OK ? 2 : 3);
+    EXPECT(*(uint32_t *)payload == 0);
+    world.told++;
+}
+static void await_cancelled(void) {
+    static const weft_object type = {sizeof(uint32_t), then_task, NULL};
+    uint32_t none = 0;
+    while (load_rlx(&world.has_begun) == 0) os_pause();
+    int error = weft_submit_await(world.pool, (weft_after){&world.first, &world.then}, &type, &none, tell_cancelled);
+    EXPECT(error == WEFT_OK || error == 1);
+    world.accepted = error == WEFT_OK;
+    EXPECT(weft_group_cancel(world.pool, &world.first) == WEFT_OK);
+    store_rlx(&world.has_begun, 2);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.told == world.accepted && world.started == world.accepted);
+}
+static void submit_and_be_refused(void) {
+    uint32_t *at = &world.written[1];
+    EXPECT(weft_submit(world.pool, &world.first, write_task, &at, sizeof at) == WEFT_OK);
+    store_rlx(&world.has_begun, 1);
+    while (load_rlx(&world.has_begun) != 2) os_pause();
+    for (int i = 0; i < 2; i++) /* WEFT_OK: the group had ended */
+        explore_observe(weft_submit(world.pool, &world.first, write_task, &at, sizeof at) == WEFT_OK ? 0 : 1);
+}
+static void check_refused(void) {
+    int error = weft_group_wait(world.pool, &world.first);
+    EXPECT(error == WEFT_OK || (error == WEFT_ECANCELED && world.accepted == 0)); /* the awaiting has ended it */
+    check();
+}
+EXPLORE_DRIVER(after_await_refused, .about = "awaiting ends a cancelled group beside refused submissions", .setup = setup_no_help,
+               .threads = {await_cancelled, submit_and_be_refused}, .check = check_refused, .must_see = 15, .flags = EXPLORE_NO_RESCUE);
+
+/* A task that comes when the group has finished: its error is told, or it belongs to the next use of the group. */
+static uint32_t detail; /* the late task writes it before it fails */
+static void tell_late(void *payload, int result, int has_ended) {
+    EXPECT((result == 0 || result == 7) && has_ended != 0);
+    if (result == 7) plain_read(&detail, sizeof detail);
+    explore_observe(result == 7);
+    *(uint32_t *)payload = 1;
+    world.told += 1 + (uint32_t)result;
+}
+static int fail_late(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    plain_write(&detail, sizeof detail);
+    detail = 1;
+    return 7;
+}
+static void await_late(void) {
+    static const weft_object type = {sizeof(uint32_t), then_task, NULL};
+    uint32_t none = 0;
+    int error = weft_submit_await(world.pool, (weft_after){&world.first, &world.then}, &type, &none, tell_late);
+    EXPECT(error == WEFT_OK || error == 1);
+    world.accepted = error == WEFT_OK;
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.started == world.accepted && (world.told != 0) == (world.accepted == 1));
+}
+static void submit_fail_late(void) { EXPECT(weft_submit(world.pool, &world.first, fail_late, NULL, 0) == WEFT_OK); }
+static void check_late(void) {
+    int error = weft_group_wait(world.pool, &world.first);
+    EXPECT(error == (world.told == 8 ? 0 : 7)); /* once */
+    check();
+}
+EXPLORE_DRIVER(after_await_late, .about = "a failing task comes when an awaited group has finished", .setup = setup_begun,
+               .threads = {await_late, submit_fail_late}, .check = check_late, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- a submission that is taken back is the last change of the counts --------------------------------------------- */
 
 static void cancel_first(void) { EXPECT(weft_group_cancel(world.pool, &world.first) == WEFT_OK); }

@@ -30,9 +30,11 @@ static void setup(void) {
 static bool first_serves(uint32_t i) { return group_serves(&world.groups, world.id[FIRST], world.id[i]); }
 
 static void hold(uint32_t i, uint64_t number) {
+    static const struct continuation_kind kind = {NULL, false};
     EXPECT(record_enter(&world.groups, world.record[FIRST], world.id[FIRST]));
     struct continuation *continuation = continuation_get(&world.groups);
     EXPECT(continuation != NULL);
+    continuation->kind = &kind;
     continuation->record = world.record[i];
     continuation->id = world.id[i];
     continuation->cells->meta = number;
@@ -48,7 +50,7 @@ static void hold_other(void) { hold(TOO, 1); }
 static void take_all(uint32_t count) {
     uint64_t last[GROUPS] = {0};
     counter_complete(&world.record[FIRST]->counter[0], false, 1);
-    struct continuation *continuation = continuation_take(&world.groups, world.record[FIRST]);
+    struct continuation *continuation = continuation_take(&world.groups, world.record[FIRST], 0).oldest;
     for (struct continuation *next; continuation != NULL; continuation = next, count--) {
         next = continuation->next;
         uint32_t i = continuation->id == world.id[THEN] ? THEN : TOO;

@@ -182,14 +182,14 @@ WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const 
  * @param payload the task's, before the task starts; it may be changed
  * @param result what weft_group_wait returns for the group
  * @param has_ended not 0: this wait ends the group, and the weft_group is still in place until this function returns. Among
- *     several that are told, it is the same for all. 0: another wait has ended it, and its memory may have been freed; or
- *     more was submitted to it meanwhile, and it goes on
+ *     several that are told, it is the same for all. 0: another wait has ended it, and its memory may have been freed
  */
 typedef void (*weft_tell_fn)(void *payload, int result, int has_ended);
 
 /**
  * Queues a continuation, as weft_submit_after_object does, that is also a wait for groups.after. When that has finished, its
- * result is told, and it ends as by a wait; then the task is queued. The task itself need not turn to groups.after, which may
+ * result is told, and it ends as by a wait; then the task is queued. As a wait does, it also waits for what is submitted to
+ * groups.after before the group has ended. The task itself need not turn to groups.after, which may
  * be gone by then. Any number of such tasks and of threads may wait for one group: each gets its result. If groups.group is
  * cancelled before, the task will not run, nothing is told, and groups.after is left to other waits.
  * @param pool the pool

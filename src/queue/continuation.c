@@ -14,10 +14,13 @@
  * serves no other group.
  *
  * Awaiting. A continuation may also be a wait for the group that holds it. The taker then closes the record as a waiter does
- * (group.c), reads the result, has it told, and ends the group. A thread that waits there cannot return meanwhile: it sees that
- * the record is closing, and stays until the group has ended. So the user's weft_group and what lies around it are still there.
- * If another waiter has closed the record first, they may be gone; the result is read from the record, which the taker still
- * holds. One whose own group is cancelled is not told, and ends nothing: the result is left to other waits.
+ * (group.c), under the lock, before it takes the list. If it cannot, because a task has come, the list stays as it was, and
+ * who changes the counts next looks at it. If it cannot because another waiter has closed the record, it looks again until
+ * that one has ended the group, or opened the record again. So whoever tells the result reads it after the last close. Then
+ * it has the result told, and ends the group. A thread that waits there cannot return meanwhile: it sees that the record is
+ * closing, and stays until the group has ended. So the user's weft_group and what lies around it are still there. If
+ * another waiter has ended the group, they may be gone; the result is read from the record, which the taker still holds. One
+ * whose own group is cancelled is not told, and ends nothing: the result is left to other waits.
  *
  * Groups form a graph, with an edge from each group to the groups whose tasks it holds, and to those whose tasks sleep in
  * waits for it. Each search in the graph, for a circle or for what a group serves, goes from both ends (struct search). What
@@ -315,49 +318,64 @@ bool continuation_add(struct groups *groups, struct record *record, struct conti
     return !is_circle;
 }
 
-struct continuation *continuation_take(struct groups *groups, struct record *record) {
-    struct continuation *oldest = NULL;
-    os_lock(&groups->lock);
-    if (record_is_finished(record)) {
-        struct continuation *continuation = load_rlx(&record->continuation);
-        while (continuation != NULL) {
-            struct continuation *next = continuation->next;
-            continuation_unlink_in(continuation);
-            continuation->next = oldest;
-            oldest = continuation;
-            continuation = next;
-        }
-        store_rlx(&record->continuation, NULL);
-        store_rlx(&record->serves, 0);
+/* ---- taking ------------------------------------------------------------------------------------------------------- */
+
+/* Whether some await the group and may still run. The others are not told. */
+static bool has_to_tell(struct continuation *newest) {
+    bool has_one = false;
+    for (struct continuation *it = newest; it != NULL; it = it->next) {
+        if (!it->kind->awaits) continue;
+        bool runs = record_lets_run(it->record, meta_sequence(it->cells->meta));
+        if (!runs) continuation_await(it)->tell = NULL;
+        has_one |= runs;
     }
-    os_unlock(&groups->lock);
+    return has_one;
+}
+
+/* The whole list, oldest first. */
+static struct continuation *take_all(struct record *record) {
+    struct continuation *oldest = NULL, *continuation = load_rlx(&record->continuation);
+    while (continuation != NULL) {
+        struct continuation *next = continuation->next;
+        continuation_unlink_in(continuation);
+        continuation->next = oldest;
+        oldest = continuation;
+        continuation = next;
+    }
+    store_rlx(&record->continuation, NULL);
+    store_rlx(&record->serves, 0);
     return oldest;
 }
 
-/* ---- awaiting ----------------------------------------------------------------------------------------------------- */
-
-/* The first of those that await the group and may still run. */
-static struct continuation_await *first_to_tell(struct continuation *oldest) {
-    struct continuation_await *first = NULL;
-    for (struct continuation *it = oldest; it != NULL; it = it->next) {
-        struct continuation_await *await = continuation_await(it);
-        if (!it->kind->awaits) continue;
-        if (!record_lets_run(it->record, meta_sequence(it->cells->meta)))
-            await->tell = NULL;
-        else if (first == NULL)
-            first = await;
-    }
-    return first;
+/* Under the lock. false: another waiter is about to end the group, or tasks have come; then nothing has changed. */
+static bool take(struct record *record, uint32_t seat, struct taken *taken) {
+    bool awaits = has_to_tell(load_rlx(&record->continuation));
+    taken->ends = awaits && record_close(record, load_rlx(&record->id) & ~ID_MARKS, seat);
+    if (awaits && !taken->ends && !record_has_ended(record)) return false;
+    taken->oldest = take_all(record);
+    return true;
 }
 
-bool continuation_tell(struct record *record, struct continuation *oldest, uint32_t seat) {
-    const struct continuation_await *first = first_to_tell(oldest);
-    if (first == NULL) return false;
-    bool ends = record_close(record, load_rlx(&record->id) & ~ID_MARKS, seat);
+struct taken continuation_take(struct groups *groups, struct record *record, uint32_t seat) {
+    struct taken taken = {NULL, false};
+    bool is_done;
+    do {
+        os_lock(&groups->lock);
+        is_done = !record_is_finished(record) || take(record, seat, &taken);
+        os_unlock(&groups->lock);
+        if (!is_done) os_yield();
+    } while (!is_done);
+    return taken;
+}
+
+void continuation_tell(struct record *record, const struct taken *taken) {
+    weft_group *group = NULL;
     int result = record_result(record);
-    for (struct continuation *it = oldest; it != NULL; it = it->next)
-        if (it->kind->awaits && continuation_await(it)->tell != NULL)
-            continuation_await(it)->tell(it->cells->payload, result, ends);
-    if (ends) record_end(record, first->group);
-    return ends;
+    for (struct continuation *it = taken->oldest; it != NULL; it = it->next) {
+        const struct continuation_await *await = continuation_await(it);
+        if (!it->kind->awaits || await->tell == NULL) continue;
+        await->tell(it->cells->payload, result, taken->ends);
+        group = await->group;
+    }
+    if (taken->ends) record_end(record, group);
 }

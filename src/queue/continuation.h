@@ -46,18 +46,21 @@ INLINE void continuation_put(struct groups *groups, struct continuation *continu
  * false: the group cannot finish before the task's own group. */
 bool continuation_add(struct groups *groups, struct record *record, struct continuation *continuation);
 
-/* Takes what the record holds, oldest first, if its group has finished. Any thread that sees the counts change. The taker
- * starts each task, and leaves the wait once for each. */
-struct continuation *continuation_take(struct groups *groups, struct record *record);
+struct taken {
+    struct continuation *oldest;
+    bool ends; /* some await the group: the taker has closed the record, and ends it */
+};
+/* Takes what the record holds, oldest first, if its group has finished. Any thread that sees the counts change; its seat has that
+ * index. The taker tells, starts each task, and leaves the wait once for each. If it ends the group, the first wait that it
+ * leaves is the one that did. */
+struct taken continuation_take(struct groups *groups, struct record *record, uint32_t seat);
 
 INLINE struct continuation_await *continuation_await(struct continuation *continuation) {
     unsigned char *end = (unsigned char *)&continuation->cells[CONTINUATION_CELLS];
     return (struct continuation_await *)(void *)(end - sizeof(struct continuation_await));
 }
-/* What a thread has taken, before it starts the first of them: those that await the group are told its result, and the group
- * ends as by a wait of the thread, whose seat has that index. true: this has ended it, and the first wait that the thread
- * leaves is that one. */
-bool continuation_tell(struct record *record, struct continuation *oldest, uint32_t seat);
+/* Those that await the group are told its result, and the group ends, before the taker starts the first of them. */
+void continuation_tell(struct record *record, const struct taken *taken);
 
 /* A sleeping wait inside a task, without a deadline: until it returns, no group of the frames around it can finish. */
 struct continuation_wait {

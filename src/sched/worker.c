@@ -92,14 +92,14 @@ void frame_pop(struct weft_worker *seat) {
 
 void worker_start_continuation(struct weft_worker *seat, struct record *record) {
     struct groups *groups = &seat->pool->groups;
-    struct continuation *continuation = continuation_take(groups, record);
-    bool has_ended = continuation_tell(record, continuation, seat->index);
-    while (continuation != NULL) {
-        struct continuation *next = continuation->next;
-        continuation->kind->start(seat, continuation);
-        record_leave(groups, record, has_ended);
-        has_ended = false;
-        continuation = next;
+    struct taken taken = continuation_take(groups, record, seat->index);
+    if (taken.oldest == NULL) return;
+    continuation_tell(record, &taken);
+    for (struct continuation *next; taken.oldest != NULL; taken.oldest = next) {
+        next = taken.oldest->next;
+        taken.oldest->kind->start(seat, taken.oldest);
+        record_leave(groups, record, taken.ends);
+        taken.ends = false;
     }
 }
 
