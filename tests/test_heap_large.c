@@ -4,6 +4,7 @@
 #include "help.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,11 +14,11 @@
 #include "pages/depot.h"
 #include "weft.h"
 
-static unsigned unmaps;
+static atomic_uint unmaps;
 int __real_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes) {
-    unmaps++;
+    atomic_fetch_add(&unmaps, 1);
     return __real_munmap(memory, bytes);
 }
 

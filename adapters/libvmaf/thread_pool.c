@@ -4,7 +4,7 @@
  *  - The data is copied. Up to some 2000 bytes, more than any job of libvmaf has, it lies in the task itself.
  *  - Data NULL gives the job NULL; other data gives a pointer that is not NULL, also with size 0.
  *  - Jobs start in the order in which one thread enqueued them, and run only on the pool's threads: the enqueuing thread may
- *    block.
+ *    block. Beside a job that waits for another weft pool, two neighbours may change places: a second thread takes jobs then.
  *  - thread_data is one pointer for each thread and pool. It is NULL at first, and freed in destroy after the last job. If
  *    more outside threads run jobs than there are places for, theirs is freed at once.
  *  - Destroy without wait drops the jobs that have not started. thread_pool_weft.h has an option for that.

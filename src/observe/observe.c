@@ -150,8 +150,8 @@ int observer_run(void *payload, weft_worker *self) {
 
 /* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
  * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
- * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted a
- * little later than the one before: too early, but never after their tasks began. */
+ * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted one
+ * tick after the one before: too early, but never after their tasks began. */
 #define SUBMIT_RUN_MAX 128u
 #define SUBMIT_RUN_US 10u
 #define SUBMIT_GUESSES 3u
@@ -159,13 +159,12 @@ int observer_run(void *payload, weft_worker *self) {
 /* When this submission was made, and how many are noted with it. */
 static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
     if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
-        return own->submit_ticks + (uint64_t)++own->submit_guesses * (own->submit_took / 2);
+        return own->submit_ticks + ++own->submit_guesses;
     uint64_t now = os_ticks();
     uint64_t took = (now - own->submit_ticks) / (own->submit_guesses + 1);
     uint64_t most = SUBMIT_RUN_US * pool->ticks_per_us;
     own->submit_run = took > most ? 1 : took > most / 2 ? own->submit_run : 2 * own->submit_run;
     own->submit_run = (uint32_t)min_u64(max_u64(own->submit_run, 1), SUBMIT_RUN_MAX);
-    own->submit_took = (uint32_t)min_u64(took, most);
     own->submit_guesses = 0;
     own->submit_ticks = now;
     return now;

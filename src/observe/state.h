@@ -7,10 +7,9 @@
 
 struct observe_seat {
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL; written by its own thread */
-    uint32_t claims_seen;             /* of seat->claims; this and the next five fields: its own thread's */
+    uint32_t claims_seen;             /* of seat->claims; this and the next four fields: its own thread's */
     uint32_t submit_run;              /* how many submissions are noted together */
     uint32_t submit_guesses;          /* how many were noted since the clock was last read for one */
-    uint32_t submit_took;             /* ticks from one noted submission to the next then, at most */
     uint64_t submit_ticks;            /* when the clock was last read for one */
     uint64_t task_end;                /* of the task that has just run; 0: none */
     uint64_t watched_since;           /* the watchdog's: the running_since that it last saw, and the age to report next */

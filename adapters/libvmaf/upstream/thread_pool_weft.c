@@ -6,7 +6,7 @@
  * itself: there the new job runs at once.
  *
  * While a job sleeps in a call of another pool, weft lets another thread stand in for its own. That thread waits here for its
- * turn, so that no more jobs run at once than there are threads, and they start in order.
+ * turn, so that no more jobs run at once than there are threads. Then two neighbours may start in the other order.
  */
 
 #include <errno.h>
