@@ -157,6 +157,14 @@ void large_free(void *p, unsigned kind);
 size_t large_size(const void *p, unsigned kind);
 /* Bytes of live blocks with a mapping. */
 size_t large_live_bytes(void);
+/* Secure mode: so many freed mappings wait in the quarantines of all threads, and so many bytes of address space. A process
+ * may have 65,530 mappings; one that waits takes two more. */
+#define LARGE_WAITING 64u
+#define LARGE_WAITING_BYTES ((size_t)1 << 30)
+/* false: a mapping with that block does not wait, because too many do. */
+bool large_wait_begin(size_t bytes);
+void large_wait_end(size_t bytes);
+size_t large_waiting_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 /* Whether that leaves the block, which has a mapping, exactly as it is. */

@@ -231,6 +231,7 @@ static void counts_all(weft_heap_counts *to) {
     *to = (weft_heap_counts){0};
     for (unsigned i = 0; i < CLASSES; i++) add_class(to, i);
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_large(to, heap);
+    to->live_bytes -= large_waiting_bytes();
     counts_settle(to);
     add_memory(to);
 }

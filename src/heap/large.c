@@ -97,8 +97,23 @@ enum { RESIZED_NOT, RESIZED_LESS, RESIZED_MORE };
 
 static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of blocks with a mapping */
 static PROCESS_STATE ATOMIC(size_t) slack_bytes;  /* behind them */
+static PROCESS_STATE ATOMIC(size_t) waiting; /* bytes of blocks that wait, a multiple of PAGE, plus the number of blocks */
 
-size_t large_live_bytes(void) { return load_rlx(&mapped_bytes); }
+size_t large_waiting_bytes(void) { return load_rlx(&waiting) & ~(size_t)(PAGE - 1); }
+
+size_t large_live_bytes(void) {
+    size_t bytes = load_rlx(&mapped_bytes), wait = large_waiting_bytes();
+    return bytes > wait ? bytes - wait : 0; /* either may be older */
+}
+
+void large_wait_end(size_t bytes) { add_rlx(&waiting, -(bytes + 1)); }
+
+bool large_wait_begin(size_t bytes) {
+    size_t sum = add_rlx(&waiting, bytes + 1) + bytes + 1;
+    if (sum % PAGE <= LARGE_WAITING && sum / PAGE <= LARGE_WAITING_BYTES / PAGE) return true;
+    large_wait_end(bytes);
+    return false;
+}
 
 static char *map_fresh(size_t bytes, size_t alignment) {
     char *start = os_map_aligned(bytes, alignment);
