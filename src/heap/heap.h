@@ -104,6 +104,7 @@ struct heap {
     int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
     uint64_t next_rest_ns;       /* when caches not used since the last rest are emptied */
     uint32_t watches;            /* heap_watch.c: rests of the caches during which the heap still watches the clock */
+    uint32_t passes;             /* heap_watch.c: calls until it looks at the clock for others */
     uint64_t looked_ns;          /* the time at the last look at the clock */
     struct inbox inbox;
     tagged_link idle_link;
@@ -387,8 +388,8 @@ void heap_count_from(struct heap *heap, unsigned kind, uint32_t step);
 INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
     return 256 - (uint8_t)load_rlx(&heap->frees[kind]);
 }
-/* Call it when a look at the clock shows that the last look was some time ago. */
-void heap_watch_calm(struct heap *heap);
+/* Call it after a look at the clock. is_calm: the last look was some time ago. */
+void heap_watch_looked(struct heap *heap, bool is_calm);
 /* Call it when the heap's caches rest, before this empties any. */
 void heap_watch_rest(struct heap *heap);
 
