@@ -30,7 +30,7 @@ static int outcome(void (*run)(void)) {
 }
 
 /* It aborts, and says all of `words` (separated by '|') on one line. */
-static void dies(void (*run)(void), const char *words) {
+__attribute__((unused)) static void dies(void (*run)(void), const char *words) {
     char left[256];
     int status = outcome(run);
     if (status != 1000 + SIGABRT) print_error("status %d, said: %s\n", status, said);
@@ -57,7 +57,7 @@ void __asan_unpoison_memory_region(const void *p, size_t size);
 
 /* Past what the caller may touch, as the mistakes below do. The address is hidden from the compiler, and opened to
  * AddressSanitizer, which would be first to tell. */
-static void scribble(void *p, size_t offset, char value) {
+__attribute__((unused)) static void scribble(void *p, size_t offset, char value) {
     char *to = (char *)p + offset;
 #if defined(SANITIZED_ADDRESS)
     __asan_unpoison_memory_region(to, 1);

@@ -378,6 +378,26 @@ static void test_decay_of_others(void **state) {
     }
 }
 
+/* A busy thread seldom looks for the sake of others. Its own caches neither refill nor overflow. */
+static void test_looks_for_others(void **state) {
+    (void)state;
+    enum { CALLS = 256, STEP = 63 };
+    struct leaver leaver = {.size = 70000, .sleeps = true};
+    pthread_t thread;
+    decay_after(0);
+    empty_and_calm();
+    REQUIRE(pthread_barrier_init(&leaver.freed, NULL, 2) == 0 && pthread_barrier_init(&leaver.seen, NULL, 2) == 0);
+    assert_int_equal(pthread_create(&thread, NULL, make_and_leave, &leaver), 0);
+    pthread_barrier_wait(&leaver.freed);
+    uint64_t before = atomic_load(&looks);
+    for (int i = 0; i < CALLS * STEP; i++) weft_free(weft_alloc(100));
+    uint64_t looked = atomic_load(&looks) - before;
+    pthread_barrier_wait(&leaver.seen);
+    pthread_join(thread, NULL);
+    print_message("for others: %d looks in %d frees\n", (int)looked, CALLS * STEP);
+    assert_in_range(looked, 1, CALLS / 4);
+}
+
 /* What an ended thread made goes back once another has freed it. */
 static void *make_for_other(void *argument) {
     void **blocks = argument;
@@ -612,6 +632,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_with_few_of_each),
         cmocka_unit_test(test_decay_of_large),
         cmocka_unit_test(test_decay_of_others),
+        cmocka_unit_test(test_looks_for_others),
         cmocka_unit_test(test_decay_of_ended_freed_by_other),
         cmocka_unit_test(test_decay_with_private_heaps_only),
         cmocka_unit_test(test_decay_of_ended_with_private_heaps_only),

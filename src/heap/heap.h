@@ -104,6 +104,7 @@ struct heap {
     int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
     uint64_t next_rest_ns;       /* when caches not used since the last rest are emptied */
     uint32_t watches;            /* heap_watch.c: rests of the caches during which the heap still watches the clock */
+    uint32_t passes;             /* heap_watch.c: calls until it looks at the clock for others */
     uint64_t looked_ns;          /* the time at the last look at the clock */
     struct inbox inbox;
     tagged_link idle_link;
@@ -138,9 +139,9 @@ void heap_free_slow(void *p);
 void heap_free_sized_slow(void *p, size_t size);
 /* A block with a mapping of its own, in a table that grows. */
 struct mapping {
-    ATOMIC(char *) block; /* NULL: none */
-    ATOMIC(size_t) bytes;
-    block_mark mark; /* checked mode's */
+    ATOMIC(char *) block;         /* NULL: none */
+    ATOMIC(size_t) bytes, behind; /* of the block, and of the mapping behind it, of which some may be in memory */
+    block_mark mark;              /* checked mode's */
 };
 #define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
 struct chunk {
@@ -157,6 +158,14 @@ void large_free(void *p, unsigned kind);
 size_t large_size(const void *p, unsigned kind);
 /* Bytes of live blocks with a mapping. */
 size_t large_live_bytes(void);
+/* Secure mode: so many freed mappings wait in the quarantines of all threads, and so many bytes of address space. A process
+ * may have 65,530 mappings; one that waits takes two more. */
+#define LARGE_WAITING 64u
+#define LARGE_WAITING_BYTES ((size_t)1 << 30)
+/* false: a mapping with that block does not wait, because too many do. */
+bool large_wait_begin(size_t bytes);
+void large_wait_end(size_t bytes);
+size_t large_waiting_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 /* Whether that leaves the block, which has a mapping, exactly as it is. */
@@ -379,8 +388,8 @@ void heap_count_from(struct heap *heap, unsigned kind, uint32_t step);
 INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
     return 256 - (uint8_t)load_rlx(&heap->frees[kind]);
 }
-/* Call it when a look at the clock shows that the last look was some time ago. */
-void heap_watch_calm(struct heap *heap);
+/* Call it after a look at the clock. is_calm: the last look was some time ago. */
+void heap_watch_looked(struct heap *heap, bool is_calm);
 /* Call it when the heap's caches rest, before this empties any. */
 void heap_watch_rest(struct heap *heap);
 

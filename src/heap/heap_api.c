@@ -198,7 +198,7 @@ static void add_mappings(weft_heap_counts *to) {
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
             const char *block = load_rlx(&chunk->records[i].block);
             if (block == NULL) continue;
-            size_t bytes = load_rlx(&chunk->records[i].bytes);
+            size_t bytes = load_rlx(&chunk->records[i].bytes) + load_rlx(&chunk->records[i].behind);
             to->mapped_bytes += bytes;
             to->resident_bytes += os_resident(block, bytes);
         }
@@ -231,6 +231,7 @@ static void counts_all(weft_heap_counts *to) {
     *to = (weft_heap_counts){0};
     for (unsigned i = 0; i < CLASSES; i++) add_class(to, i);
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_large(to, heap);
+    to->live_bytes -= large_waiting_bytes();
     counts_settle(to);
     add_memory(to);
 }

@@ -22,8 +22,9 @@
  *               neighbour. So a free checks both ends of its block. The slab's owner writes a bound before the first of the
  *               two blocks beside it is handed out; from then on every thread only reads it
  *   quarantine  has fewer blocks and bytes; the block that leaves is chosen at random. A block over MEDIUM_MAX that waits
- *               there is itself guarded, so it takes no memory, and any use of it is stopped. One with a mapping does not
- *               wait where address space has a limit, but is unmapped at once
+ *               there is itself guarded, so it takes no memory, and any use of it is stopped. Of those with a mapping, all
+ *               threads together have only some waiting (heap.h), and none where address space has a limit; the others
+ *               are unmapped at once
  *   marks       of a slot become NONE when a slab begins there, because its bounds are new, too
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -49,7 +50,7 @@
 #define GUARDED_BYTES SLOT_BYTES /* what a guarded block counts for in the quarantine */
 
 struct quarantine {
-    uint32_t first, count;
+    uint32_t first, count, mappings; /* of the blocks, so many have a mapping, in secure mode */
     size_t bytes;
     void *blocks[QUARANTINE_BLOCKS];
 };
@@ -247,15 +248,11 @@ static void bounds_check(const struct block *block, uint64_t mark) {
 
 /* ---- what waits --------------------------------------------------------------------------------------------------- */
 
-/* Whether the block is unmapped when it is freed. */
-static bool goes_at_once(const struct block *block) {
-    return mode_is_secure() && block->kind == KIND_DIRECT && (block->is_private || load_rlx(&depot.is_tight));
-}
+/* Whether the block has a mapping that must leave address space to others when it is freed. */
+static bool has_mapping(const struct block *block) { return mode_is_secure() && block->kind == KIND_DIRECT; }
 
-/* Whether the block is guarded while it waits. */
-static bool is_wall(const struct block *block) {
-    return mode_is_secure() && block->kind >= CLASSES && !block->is_private && !goes_at_once(block);
-}
+/* Whether the block is guarded if it waits. */
+static bool is_wall(const struct block *block) { return mode_is_secure() && block->kind >= CLASSES && !block->is_private; }
 
 /* false: the system refuses. */
 static bool wall_make(const struct block *block) {
@@ -278,7 +275,7 @@ static size_t fill_size(const struct block *block, uint64_t mark) {
 }
 
 static void fill(const struct block *block, uint64_t mark) {
-    if (!is_wall(block) && !goes_at_once(block)) write_words(block->start, fill_size(block, mark), FILL_WORD);
+    if (!is_wall(block) && !has_mapping(block)) write_words(block->start, fill_size(block, mark), FILL_WORD);
 }
 
 static void fill_check(const struct block *block) {
@@ -359,29 +356,33 @@ static struct quarantine *quarantine_of(struct heap *heap) {
     if (got.segment == NULL) return NULL;
     depot_soil(got);
     struct quarantine *made = (struct quarantine *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
-    made->first = made->count = 0;
+    made->first = made->count = made->mappings = 0;
     made->bytes = 0;
     return heap->quarantine = made;
 }
 
 static size_t waiting_bytes(const struct block *block) { return is_wall(block) ? GUARDED_BYTES : block->usable; }
 
-/* For secure mode: swaps a random block with the oldest one. */
-static void choose(struct heap *heap, struct quarantine *quarantine) {
-    uint32_t chosen = mode_random_below(&heap->drawn, quarantine->count);
-    void **oldest = &quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS];
-    void **place = &quarantine->blocks[(quarantine->first + chosen) % QUARANTINE_BLOCKS], *block = *place;
-    *place = *oldest;
-    *oldest = block;
+/* For secure mode: a number below `count`, which is not 0. */
+static uint32_t draw(struct heap *heap, const struct quarantine *quarantine) {
+    return mode_random_below(&heap->drawn, quarantine->count);
 }
 
-/* Takes the oldest block out of the quarantine and frees it. */
-static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
-    if (mode_is_secure()) choose(heap, quarantine);
-    struct block block = block_at(quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS]);
+static void **waiting_at(struct quarantine *quarantine, uint32_t i) {
+    return &quarantine->blocks[(quarantine->first + i) % QUARANTINE_BLOCKS];
+}
+
+/* Takes the block at that place out of the quarantine and frees it; the oldest one takes its place. */
+static void release(struct heap *heap, struct quarantine *quarantine, void **place) {
+    struct block block = block_at(*place);
+    *place = *waiting_at(quarantine, 0);
     quarantine->first++;
     quarantine->count--;
     quarantine->bytes -= waiting_bytes(&block);
+    if (has_mapping(&block)) {
+        quarantine->mappings--;
+        large_wait_end(block.usable);
+    }
     unpoison(block.start, block.usable);
     if (!is_wall(&block))
         fill_check(&block);
@@ -391,27 +392,51 @@ static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
     put(heap, &block);
 }
 
+static void release_one(struct heap *heap, struct quarantine *quarantine) {
+    release(heap, quarantine, waiting_at(quarantine, mode_is_secure() ? draw(heap, quarantine) : 0));
+}
+
+/* Frees one that has a mapping. false: there is none. */
+static bool release_mapping(struct heap *heap, struct quarantine *quarantine) {
+    if (quarantine->mappings == 0) return false;
+    uint32_t i = draw(heap, quarantine);
+    while (kind_of(*waiting_at(quarantine, i)) != KIND_DIRECT) i = (i + 1) % quarantine->count;
+    release(heap, quarantine, waiting_at(quarantine, i));
+    return true;
+}
+
 void check_flush(struct heap *heap) {
     struct quarantine *quarantine = heap->quarantine;
-    while (quarantine != NULL && quarantine->count > 0) release_oldest(heap, quarantine);
+    while (quarantine != NULL && quarantine->count > 0) release_one(heap, quarantine);
+}
+
+/* Whether a block with a mapping waits; if so, it is counted. Those of this thread that waited longer make room for it. */
+static bool mapping_begins(struct heap *heap, struct quarantine *quarantine, size_t bytes) {
+    if (bytes > LARGE_WAITING_BYTES || os_space_is_limited()) return false;
+    while (!large_wait_begin(bytes))
+        if (!release_mapping(heap, quarantine)) return false;
+    return true;
 }
 
 static void detain(struct heap *heap, const struct block *block) {
     struct quarantine *quarantine = heap == NULL || block->is_private ? NULL : quarantine_of(heap);
-    bool is_secure = mode_is_secure();
+    bool is_secure = mode_is_secure(), is_counted = has_mapping(block);
     uint32_t most = is_secure ? SECURE_BLOCKS : QUARANTINE_BLOCKS;
     size_t bytes = waiting_bytes(block), bytes_most = is_secure ? SECURE_BYTES : QUARANTINE_BYTES;
-    if (quarantine == NULL || goes_at_once(block) || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX)) {
+    if (quarantine == NULL || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX) ||
+        (is_counted && !mapping_begins(heap, quarantine, block->usable))) {
         put(heap, block);
         return;
     }
     if (is_wall(block) && !wall_make(block)) {
+        if (is_counted) large_wait_end(block->usable);
         if (wall_end(block)) put(heap, block);
         return;
     }
-    while (quarantine->count == most || quarantine->bytes + bytes > bytes_most) release_oldest(heap, quarantine);
-    quarantine->blocks[(quarantine->first + quarantine->count++) % QUARANTINE_BLOCKS] = block->start;
+    while (quarantine->count == most || quarantine->bytes + bytes > bytes_most) release_one(heap, quarantine);
+    *waiting_at(quarantine, quarantine->count++) = block->start;
     quarantine->bytes += bytes;
+    if (is_counted) quarantine->mappings++;
 }
 
 static bool mark_change(block_mark *mark, uint64_t *found, uint64_t to) {

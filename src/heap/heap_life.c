@@ -345,7 +345,7 @@ void heap_decay(struct heap *heap) {
     heap->looked_ns = now_ns;
     rest_if_due(heap, now_ns);
     turn_if_due(heap, now_ns);
-    if (now_ns - last_ns >= CALM_NS) heap_watch_calm(heap);
+    heap_watch_looked(heap, now_ns - last_ns >= CALM_NS);
 }
 
 NOINLINE void heap_counted_free(const void *p) { heap_counted(heap_mine(), kind_of(p)); }

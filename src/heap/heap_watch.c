@@ -6,11 +6,14 @@
  * freed until its caches have rested a few times; turns of other threads are no rests of this heap. All heaps watch while
  * turns are left to take (pages/poke.h): what a thread has emptied that sleeps or has ended goes back by one that works. If
  * a look shows that the last one was a while ago, the thread is calm: then the next free of each kind looks again, so that
- * turns are taken when they are due. */
+ * turns are taken when they are due. If not, it is busy, and a heap that watches only for others looks less often. */
 #include "heap/heap.h"
 
 #ifndef WATCH_STEP
 #define WATCH_STEP 63u /* frees of a kind between two calls; a byte counts them */
+#endif
+#ifndef WATCH_PASSED
+#define WATCH_PASSED 7u /* calls without a look after one that found the thread busy, if the heap watches only for others */
 #endif
 #define WATCH_RESTS 3u /* after a slab emptied or a large block was freed */
 
@@ -38,8 +41,9 @@ void heap_watch_begin(struct heap *heap) {
     if (!did) look_soon(heap);
 }
 
-void heap_watch_calm(struct heap *heap) {
-    if (watches(heap)) look_soon(heap);
+void heap_watch_looked(struct heap *heap, bool is_calm) {
+    heap->passes = is_calm ? 0 : WATCH_PASSED;
+    if (is_calm && watches(heap)) look_soon(heap);
 }
 
 void heap_watch_rest(struct heap *heap) {
@@ -51,6 +55,10 @@ bool heap_watch_counted(struct heap *heap, unsigned kind) {
     ASSERT((uint8_t)count == 0);
     store_rlx(&heap->frees[kind], count + (WATCH_STEP << 8 | (256 - WATCH_STEP))); /* as heap_count_from does */
     if (!watches(heap)) return false;
+    if (heap->watches == 0 && heap->passes != 0) {
+        heap->passes--;
+        return false;
+    }
     bool looks = !is_void(heap);
     if (!looks) heap->watches = 0;
     return looks;

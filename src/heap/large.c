@@ -97,8 +97,23 @@ enum { RESIZED_NOT, RESIZED_LESS, RESIZED_MORE };
 
 static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of blocks with a mapping */
 static PROCESS_STATE ATOMIC(size_t) slack_bytes;  /* behind them */
+static PROCESS_STATE ATOMIC(size_t) waiting; /* bytes of blocks that wait, a multiple of PAGE, plus the number of blocks */
 
-size_t large_live_bytes(void) { return load_rlx(&mapped_bytes); }
+size_t large_waiting_bytes(void) { return load_rlx(&waiting) & ~(size_t)(PAGE - 1); }
+
+size_t large_live_bytes(void) {
+    size_t bytes = load_rlx(&mapped_bytes), wait = large_waiting_bytes();
+    return bytes > wait ? bytes - wait : 0; /* either may be older */
+}
+
+void large_wait_end(size_t bytes) { add_rlx(&waiting, -(bytes + 1)); }
+
+bool large_wait_begin(size_t bytes) {
+    size_t sum = add_rlx(&waiting, bytes + 1) + bytes + 1;
+    if (sum % PAGE <= LARGE_WAITING && sum / PAGE <= LARGE_WAITING_BYTES / PAGE) return true;
+    large_wait_end(bytes);
+    return false;
+}
 
 static char *map_fresh(size_t bytes, size_t alignment) {
     char *start = os_map_aligned(bytes, alignment);
@@ -177,6 +192,12 @@ static struct room map_room(size_t size, size_t alignment, bool keeps) {
     return room;
 }
 
+/* The block, which the mapping's head knows, has so many bytes now. */
+static void record_size(const struct heap_segment *head, const char *p, size_t bytes) {
+    store_rlx(&head->mapping->bytes, bytes);
+    store_rlx(&head->mapping->behind, (size_t)(head->map_start + head->map_bytes - p) - bytes);
+}
+
 /* Clears the descriptor that a private heap's block begins with: what an earlier block left there is none. */
 static void slab_clear(struct slab *slab) {
     plain_write(slab, sizeof *slab);
@@ -218,7 +239,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     size_t bytes = round_up(size, PAGE);
     if (guard != 0) guard_block(room.start + room.offset, bytes);
     add_rlx(&mapped_bytes, bytes);
-    store_rlx(&record->bytes, bytes);
+    record_size(head, room.start + room.offset, bytes);
     store_rlx(&record->mark, 0);
     store_rlx(&record->block, room.start + room.offset);
     return room.start + room.offset;
@@ -337,7 +358,7 @@ static void *remap_block(void *p, size_t size) {
         if (outcome != OS_GREW) return NULL;
     }
     add_rlx(&mapped_bytes, wanted - before);
-    store_rlx(&head->mapping->bytes, wanted);
+    record_size(head, p, wanted);
     return p;
 }
 

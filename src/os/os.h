@@ -38,7 +38,8 @@ size_t os_page_size(void);
 bool os_guard(void *memory, size_t bytes);
 /* Lets guarded pages be touched again; they read as zeros. false: the system refuses, and some may still be guarded. */
 bool os_unguard(void *memory, size_t bytes);
-/* As os_guard, for memory that is not used again before it is unmapped. Its size costs nothing. */
+/* As os_guard, for memory that is not used again before it is unmapped. It keeps nothing but its address space. false: the
+ * system refuses, and it is as it was. */
 bool os_bar(void *memory, size_t bytes);
 /* Makes these whole pages read-only for good, and where the system can, prevents unmapping. */
 void os_seal(void *memory, size_t bytes);

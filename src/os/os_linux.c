@@ -105,10 +105,14 @@ bool os_unguard(void *memory, size_t bytes) {
     return is_open;
 }
 
+/* By a new mapping in its place: locked pages go back, too, and no memory is promised for it. If the process locks what it
+ * maps, the new one would count as locked. */
 bool os_bar(void *memory, size_t bytes) {
     KEEP_ERRNO;
-    os_purge(memory, bytes);
-    return mprotect(memory, bytes, PROT_NONE) == 0;
+    int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (mmap(memory, bytes, PROT_NONE, how, -1, 0) != memory) return false;
+    munlock(memory, bytes);
+    return true;
 }
 
 void os_seal(void *memory, size_t bytes) {
