@@ -207,8 +207,9 @@ static void check_refused(void) {
     EXPECT(error == WEFT_OK || (error == WEFT_ECANCELED && world.accepted == 0)); /* the awaiting has ended it */
     check();
 }
-EXPLORE_DRIVER(after_await_refused, .about = "awaiting ends a cancelled group beside refused submissions", .setup = setup_no_help,
-               .threads = {await_cancelled, submit_and_be_refused}, .check = check_refused, .must_see = 15, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(after_await_refused, .about = "awaiting ends a cancelled group beside refused submissions",
+               .setup = setup_no_help, .threads = {await_cancelled, submit_and_be_refused}, .check = check_refused,
+               .must_see = 15, .flags = EXPLORE_NO_RESCUE);
 
 /* A task that comes when the group has finished: its error is told, or it belongs to the next use of the group. */
 static uint32_t detail; /* the late task writes it before it fails */
