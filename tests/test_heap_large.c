@@ -267,6 +267,30 @@ static void test_frames_used_again(void **state) {
     decay_after(0);
 }
 
+/* What larger blocks left behind smaller ones stays after a trim, and counts as in memory. */
+static void test_memory_behind_counts(void **state) {
+    (void)state;
+    enum { BLOCKS = 8, LARGER = 7900000, SMALLER = 4300000, BEHIND = 12 << 20 };
+    unsigned char *blocks[BLOCKS];
+    decay_after(-1);
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int larger = 1; larger >= 0; larger--) {
+        size_t size = larger ? LARGER : SMALLER;
+        for (int i = 0; i < BLOCKS; i++)
+            REQUIRE((blocks[i] = weft_alloc(size)) != NULL && memset(blocks[i], 1, size) != NULL);
+        for (int i = 0; larger && i < BLOCKS; i++) weft_free(blocks[i]);
+    }
+    weft_trim();
+    weft_heap_counts after = counts_now();
+    assert_true(after.resident_bytes - before.resident_bytes >= (size_t)BLOCKS * SMALLER + BEHIND);
+    assert_true(after.mapped_bytes - before.mapped_bytes >= after.resident_bytes - before.resident_bytes);
+    for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
+    weft_trim();
+    assert_true(counts_now().resident_bytes <= before.resident_bytes && counts_now().mapped_bytes <= before.mapped_bytes);
+    decay_after(0);
+}
+
 /* Page faults of the thread that writes to each page of a new block. */
 static uint64_t faults_of(size_t size, void **block) {
     uint64_t before = counts_now().page_fault_count;
@@ -647,6 +671,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_middle_used_again),
         cmocka_unit_test(test_frames_used_again),
+        cmocka_unit_test(test_memory_behind_counts),
         cmocka_unit_test(test_frames_in_part),
         cmocka_unit_test(test_frames_of_near_sizes),
         cmocka_unit_test(test_frames_after_small),

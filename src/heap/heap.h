@@ -139,9 +139,9 @@ void heap_free_slow(void *p);
 void heap_free_sized_slow(void *p, size_t size);
 /* A block with a mapping of its own, in a table that grows. */
 struct mapping {
-    ATOMIC(char *) block; /* NULL: none */
-    ATOMIC(size_t) bytes;
-    block_mark mark; /* checked mode's */
+    ATOMIC(char *) block;         /* NULL: none */
+    ATOMIC(size_t) bytes, behind; /* of the block, and of the mapping behind it, of which some may be in memory */
+    block_mark mark;              /* checked mode's */
 };
 #define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
 struct chunk {

@@ -198,7 +198,7 @@ static void add_mappings(weft_heap_counts *to) {
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
             const char *block = load_rlx(&chunk->records[i].block);
             if (block == NULL) continue;
-            size_t bytes = load_rlx(&chunk->records[i].bytes);
+            size_t bytes = load_rlx(&chunk->records[i].bytes) + load_rlx(&chunk->records[i].behind);
             to->mapped_bytes += bytes;
             to->resident_bytes += os_resident(block, bytes);
         }

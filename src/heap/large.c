@@ -192,6 +192,12 @@ static struct room map_room(size_t size, size_t alignment, bool keeps) {
     return room;
 }
 
+/* The block, which the mapping's head knows, has so many bytes now. */
+static void record_size(const struct heap_segment *head, const char *p, size_t bytes) {
+    store_rlx(&head->mapping->bytes, bytes);
+    store_rlx(&head->mapping->behind, (size_t)(head->map_start + head->map_bytes - p) - bytes);
+}
+
 /* Clears the descriptor that a private heap's block begins with: what an earlier block left there is none. */
 static void slab_clear(struct slab *slab) {
     plain_write(slab, sizeof *slab);
@@ -233,7 +239,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     size_t bytes = round_up(size, PAGE);
     if (guard != 0) guard_block(room.start + room.offset, bytes);
     add_rlx(&mapped_bytes, bytes);
-    store_rlx(&record->bytes, bytes);
+    record_size(head, room.start + room.offset, bytes);
     store_rlx(&record->mark, 0);
     store_rlx(&record->block, room.start + room.offset);
     return room.start + room.offset;
@@ -352,7 +358,7 @@ static void *remap_block(void *p, size_t size) {
         if (outcome != OS_GREW) return NULL;
     }
     add_rlx(&mapped_bytes, wanted - before);
-    store_rlx(&head->mapping->bytes, wanted);
+    record_size(head, p, wanted);
     return p;
 }
 
