@@ -194,7 +194,10 @@ void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &recor
     Proc proc;
     for (unsigned turn = 0; !ends; turn++, before = now) {
         now = now_ns();
-        if (Signals::continued() != continued) gaps.push_back({before, now});
+        if (Signals::continued() != continued) {
+            now = now_ns(); // the stop may have come after the last look at the clock
+            gaps.push_back({before, now});
+        }
         continued = Signals::continued();
         if (turn % groups_every == 0) files = stats_of(child);
         if (!files.empty()) record.throttles.push_back({now, throttled_ns(files)});
