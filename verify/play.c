@@ -93,13 +93,17 @@ static void payload_fill(unsigned char *payload, const struct slot *slot, uint32
     memcpy(payload, &number, 4);
     fill_from(payload, slot->size, number, 4);
 }
+/* Who tells a task the result that it awaits changes its payload. */
+static uint32_t pattern_of(uint32_t number) {
+    return number + (atomic_load_explicit(&play.slot[number].told, memory_order_relaxed) != 0 ? SLOTS : 0);
+}
 static void payload_check(unsigned char *payload, uint32_t number, bool is_copy) {
     const struct slot *slot = &play.slot[number];
     if ((payload == NULL) != (slot->size == 0)) play_fail("task %u got the wrong payload", number);
     if (payload == NULL) return;
     if (is_copy && (uintptr_t)payload % 16 != 0) play_fail("the payload of task %u is not aligned to 16", number);
     world_reads(payload, slot->size);
-    size_t wrong = slot->size < 4 ? slot->size : first_wrong(payload, slot->size, number, 4);
+    size_t wrong = slot->size < 4 ? slot->size : first_wrong(payload, slot->size, pattern_of(number), 4);
     for (size_t i = 1; slot->size < 4 && i < slot->size; i++)
         if (payload[i] != (unsigned char)(play.batch[slot->batch].anonymous + i * 16)) wrong = i;
     if (wrong != slot->size)
@@ -136,7 +140,8 @@ static int task_run(uint32_t number, unsigned char *payload, bool is_copy, weft_
     struct slot *slot = &play.slot[number];
     const struct batch *batch = &play.batch[slot->batch];
     const struct op *op = batch->op;
-    struct frame frame = {.self = self, .group = batch->group, .is_task = true, .is_joined = batch->is_joined};
+    struct frame frame = {
+        .self = self, .group = batch->group, .task = number, .is_task = true, .is_joined = batch->is_joined};
     int code = op->fails == slot->index ? op->code : 0;
     bool is_nest = op->kind == OP_NEST && batch->levels > 0;
     if (op->body != NO_BODY && !is_nest) frame.body = &play.program->body[op->body];
@@ -204,6 +209,15 @@ static int object_entry(void *payload, weft_worker *self) {
     slot_clean(number, payload, number < SLOTS ? play.slot[number].size : 0);
     return 0;
 }
+static void tell(void *payload, int result, int has_ended) {
+    uint32_t number = number_of(payload);
+    if (number >= get(&play.slots)) play_fail("a payload to be told a result names task %u", number);
+    const struct slot *slot = &play.slot[number];
+    payload_check(payload, number, true);
+    spec_told(number, result, has_ended != 0);
+    memcpy(payload, &number, 4);
+    fill_from(payload, slot->size, pattern_of(number), 4);
+}
 static void object_move(void *payload, void *object) {
     uint32_t number = *(uint32_t *)object;
     payload_fill(payload, &play.slot[number], number);
@@ -231,6 +245,10 @@ uint32_t event_new(void) {
     return event;
 }
 
+static bool is_after(const struct op *op) {
+    return op->kind == OP_AFTER || op->kind == OP_AFTER_OBJECT || op->kind == OP_AWAIT;
+}
+
 struct batch *batch_new(struct frame *frame, const struct op *op, struct group *group) {
     uint32_t number = get(&play.batches) < BATCHES ? take(&play.batches) : BATCHES;
     if (number >= BATCHES) return NULL;
@@ -241,9 +259,10 @@ struct batch *batch_new(struct frame *frame, const struct op *op, struct group *
     batch->serial = group->serial;
     batch->anonymous = UNTRACKED;
     batch->after_number = UNTRACKED;
+    atomic_store_explicit(&batch->result, NO_RESULT, memory_order_relaxed);
     batch->levels = op->kind == OP_NEST ? op->count : 0;
     if (op->size < 4) batch->anonymous = anonymous_take(number);
-    if (op->kind == OP_AFTER || op->kind == OP_AFTER_OBJECT) {
+    if (is_after(op)) {
         const struct group *after = group_named(frame, op->after);
         batch->after_number = after->number;
         batch->after_serial = after->serial;
@@ -260,6 +279,7 @@ static void slot_new(const struct batch *batch, uint32_t index) {
     struct slot *slot = &play.slot[batch->first + index];
     slot->batch = (uint16_t)(batch - play.batch);
     slot->index = (uint16_t)index;
+    atomic_store_explicit(&slot->result, NO_RESULT, memory_order_relaxed);
     slot->size = batch->op->size < 4 && batch->anonymous == UNTRACKED ? 4 : batch->op->size;
 }
 
@@ -282,7 +302,9 @@ static int call_object(const struct frame *frame, const struct batch *batch, uin
     type.move = NULL;
     unsigned char *payload = world_here()->payload;
     payload_fill(payload, slot, number);
-    return weft_submit_after_object(play.pool, (weft_after){after->memory, batch->group->memory}, &type, payload);
+    const weft_after groups = {after->memory, batch->group->memory};
+    if (batch->op->kind == OP_AWAIT) return weft_submit_await(play.pool, groups, &type, payload, tell);
+    return weft_submit_after_object(play.pool, groups, &type, payload);
 }
 
 static int call_run(const struct batch *batch, uint32_t number) {
@@ -299,7 +321,8 @@ static int call_submit(const struct frame *frame, const struct batch *batch, uin
     const struct op *op = batch->op;
     unsigned char *payload = world_here()->payload;
     weft_fn fn = batch->anonymous != UNTRACKED ? anonymous_tasks[batch->anonymous] : task_entry;
-    if (op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT) return call_object(frame, batch, number);
+    if (op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT || op->kind == OP_AWAIT)
+        return call_object(frame, batch, number);
     if (op->kind == OP_RUN) return call_run(batch, number);
     payload_fill(payload, slot, number);
     if (slot->size == 0) payload = NULL;
@@ -348,8 +371,7 @@ static bool waits_are_bounded(const struct frame *frame, const struct group *gro
 static void op_submit(struct frame *frame, const struct op *op) {
     bool is_child = op->kind == OP_CHILD;
     struct group *group = is_child ? frame->group : group_named(frame, op->group);
-    bool is_after = op->kind == OP_AFTER || op->kind == OP_AFTER_OBJECT;
-    if (is_after && waits_are_bounded(frame, group_named(frame, op->after))) return;
+    if (is_after(op) && waits_are_bounded(frame, group_named(frame, op->after))) return;
     if (is_child && (frame->self == NULL || group == NULL)) return;
     struct batch *batch = batch_new(frame, op, group);
     if (batch != NULL) batch_submit(frame, batch, op->kind == OP_NEST ? 1 : op->count);
@@ -409,11 +431,12 @@ static void op_wait(struct frame *frame, const struct op *op) {
 static void op_cancel(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
     take(&group->cancels);
+    take(&account_of(group->serial)->cancels);
     spec_cancelled(frame, group, weft_group_cancel(play.pool, group->memory));
 }
 static void op_deadline(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
-    if (op->when != MOMENT_FAR) take(&group->deadlines);
+    if (op->when != MOMENT_FAR) take(&group->deadlines), take(&account_of(group->serial)->deadlines);
     spec_deadline_begins(frame, group);
     spec_deadline_set(frame, group, op->when, weft_group_deadline(play.pool, group->memory, moment_ns(op->when)));
 }
@@ -432,6 +455,7 @@ static void op_play(struct frame *frame, const struct op *op) {
     case OP_RUN:
     case OP_AFTER:
     case OP_AFTER_OBJECT:
+    case OP_AWAIT:
     case OP_NEST: op_submit(frame, op); break;
     case OP_WAIT: op_wait(frame, op); break;
     case OP_CANCEL: op_cancel(frame, op); break;
@@ -476,7 +500,8 @@ void play_body(struct frame *frame) {
 void play_reset(const struct program *program, const struct program_limits *limits) {
     play.program = program;
     play.limits = limits;
-    atomic_store(&play.serials, 0);
+    uint32_t serials = atomic_exchange(&play.serials, 0) + 1;
+    memset((void *)play.account, 0, (serials < SERIALS ? serials : SERIALS) * sizeof play.account[0]);
     for (uint32_t i = 0; i < PROGRAM_SHARED; i++) {
         play.shared[i].memory = world_alloc(sizeof(weft_group));
         world_writes(play.shared[i].memory, sizeof(weft_group));
@@ -516,6 +541,12 @@ static void use_stale(weft_group *group, uint8_t how) {
     case 4:
         spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){group, NULL}, task_entry, NULL, 0));
         break;
+    case 5: {
+        const weft_object type = {4, object_entry, NULL};
+        const weft_after groups = {group, NULL};
+        spec_stale("weft_submit_await", weft_submit_await(play.pool, groups, &type, &(uint32_t){0}, tell));
+        break;
+    }
     default: spec_stale("weft_group_wait_until", weft_group_wait_until(play.pool, group, WEFT_HELP_NONE, 0)); break;
     }
 }

@@ -17,7 +17,9 @@ enum {
     KNOWN = 256,  /* batches, and calls of weft_graph_cancel, whose order with others is kept */
     NUMBERS = 64, /* groups whose relations are kept */
     UNTRACKED = 255,
-    ANONYMOUS = 8, /* batches at once whose payload has no room for a number */
+    NO_RESULT = 1 << 20,
+    SERIALS = 16384, /* groups of which an account is kept */
+    ANONYMOUS = 8,   /* batches at once whose payload has no room for a number */
     OWN_BATCHES = 16
 };
 
@@ -41,6 +43,10 @@ struct group {
     _Atomic uint32_t cancels, deadlines, others;
     /* what the frame that opened it knows, while others is 0 */
     bool is_open, is_cancelled, must_be_late, is_unsure, has_tasks;
+    bool is_awaited, has_changed; /* by a task, since the last wait; it was used after that */
+    _Atomic uint32_t ends_told;   /* since the last wait: tasks told that their wait ends it */
+    _Atomic int32_t told;         /* what the last of these was told */
+    uint32_t first_await;         /* is_awaited: the first batch that may await it since */
     uint32_t batch_count;
     uint16_t batch[OWN_BATCHES];
     struct group *next; /* of play.abandoned */
@@ -50,8 +56,10 @@ enum slot_state { SLOT_FREE, SLOT_GIVEN, SLOT_BEGUN, SLOT_ENDED, SLOT_FAILED, SL
 
 /* A task. */
 struct slot {
-    _Atomic uint8_t state; /* enum slot_state */
-    _Atomic uint8_t moved; /* an object's payload was made so often */
+    _Atomic uint8_t state;  /* enum slot_state */
+    _Atomic uint8_t moved;  /* an object's payload was made so often */
+    _Atomic uint8_t told;   /* the result that it awaits, so often */
+    _Atomic int32_t result; /* that, where another wait has ended the group; NO_RESULT: not told, or this wait has */
     uint16_t batch;
     uint16_t index; /* in the batch */
     uint32_t size;
@@ -65,10 +73,15 @@ struct batch {
     struct group *group;           /* there as long as a task of it has not ended */
     uint32_t serial, after_serial; /* of the groups */
     uint8_t number, after_number, anonymous;
-    bool is_held;         /* submitted after another group */
-    bool is_joined;       /* by a frame that is */
-    bool was_circle;      /* before the call, by who submits it; so the next */
-    uint32_t waits_ended; /* play.waits_ended */
+    bool is_held;                      /* submitted after another group */
+    bool is_joined;                    /* by a frame that is */
+    bool was_circle;                   /* before the call, by who submits it; so the next */
+    uint32_t waits_ended;              /* play.waits_ended */
+    struct group *after;               /* OP_AWAIT: there as long as no wait for it has returned; so the next */
+    uint32_t after_flags, ends_before; /* ends of it that had been told, waits for it that had returned, to begin with */
+    uint32_t by;                       /* the task of that group that submits it, or SLOTS */
+    _Atomic int32_t result;    /* what its tasks must be told, once the wait that ends the group has returned; NO_RESULT */
+    _Atomic uint8_t must_drop; /* its own group was cancelled before the other could finish */
     uint16_t levels;
     uint32_t first, given; /* slots */
     _Atomic uint32_t accepted, ended, begun;
@@ -105,6 +118,7 @@ struct frame {
     struct group *waits_for; /* WAITS, RUNS_GRAPH */
     struct region *joins;    /* JOINS, LOOPS, CALLS, RUNS_GRAPH */
     uint32_t batch;          /* SUBMITS, RUNS */
+    uint32_t task;           /* which; is_task */
     struct group *local[2];
     bool is_task;
     bool is_joined; /* a loop or a join may be waiting for it: see waits_are_bounded */
@@ -136,6 +150,12 @@ struct graph {
     shared_mask cancels; /* that have returned */
 };
 
+/* Of a group, also when it is gone, and of all the times that it was used. */
+struct account {
+    _Atomic uint32_t failures, cancels, deadlines; /* as in struct group */
+    _Atomic uint32_t ends_begun, ends_over;        /* waits for it, and ends told */
+};
+
 struct play {
     const struct program *program;
     const struct program_pool *drawn;
@@ -146,6 +166,7 @@ struct play {
     struct graph graph[PROGRAM_GRAPHS];
     struct slot slot[SLOTS];
     struct batch batch[BATCHES];
+    struct account account[SERIALS]; /* by serial; the last: of all further groups, unused */
     _Atomic uint32_t slots, batches, serials;
     _Atomic uint32_t anonymous[ANONYMOUS]; /* batch + 1 */
     _Atomic uint32_t null_cleaned;

@@ -11,12 +11,12 @@ static const struct {
     const char *name;
     uint8_t weight, inside_only;
 } kinds[OP_KINDS] = {
-    [OP_SUBMIT] = {"", 24, 0},      [OP_CHILD] = {"", 8, 1},        [OP_OBJECT] = {"", 4, 0}, [OP_RUN] = {"", 4, 0},
-    [OP_AFTER] = {"", 10, 0},       [OP_AFTER_OBJECT] = {"", 2, 0}, [OP_WAIT] = {"", 22, 0},  [OP_CANCEL] = {"", 3, 0},
-    [OP_BOOST] = {"", 3, 0},        [OP_DEADLINE] = {"", 4, 0},     [OP_FOR] = {"", 8, 0},    [OP_TILES] = {"", 2, 0},
-    [OP_REDUCE] = {"", 4, 0},       [OP_SORT] = {"", 2, 0},         [OP_FORK] = {"", 8, 0},   [OP_GRAPH] = {"", 8, 0},
-    [OP_GRAPH_CANCEL] = {"", 3, 0}, [OP_BLOCK] = {"", 4, 1},        [OP_HEAP] = {"", 4, 0},   [OP_PRIVATE] = {"", 2, 0},
-    [OP_NEST] = {"", 1, 0},         [OP_LOOK] = {"", 2, 0},         [OP_MISUSE] = {"", 1, 0},
+    [OP_SUBMIT] = {"", 24, 0}, [OP_CHILD] = {"", 8, 1},        [OP_OBJECT] = {"", 4, 0},   [OP_RUN] = {"", 4, 0},
+    [OP_AFTER] = {"", 10, 0},  [OP_AFTER_OBJECT] = {"", 2, 0}, [OP_AWAIT] = {"", 8, 0},    [OP_WAIT] = {"", 22, 0},
+    [OP_CANCEL] = {"", 3, 0},  [OP_BOOST] = {"", 3, 0},        [OP_DEADLINE] = {"", 4, 0}, [OP_FOR] = {"", 8, 0},
+    [OP_TILES] = {"", 2, 0},   [OP_REDUCE] = {"", 4, 0},       [OP_SORT] = {"", 2, 0},     [OP_FORK] = {"", 8, 0},
+    [OP_GRAPH] = {"", 8, 0},   [OP_GRAPH_CANCEL] = {"", 3, 0}, [OP_BLOCK] = {"", 4, 1},    [OP_HEAP] = {"", 4, 0},
+    [OP_PRIVATE] = {"", 2, 0}, [OP_NEST] = {"", 1, 0},         [OP_LOOK] = {"", 2, 0},     [OP_MISUSE] = {"", 1, 0},
 };
 
 const char *op_name(enum op_kind kind) {
@@ -103,8 +103,10 @@ static void draw_tasks(struct draw *d, struct op *op, uint32_t depth, uint32_t t
     op->count = (uint16_t)draw_count(d, most, times);
     op->size = draw_size(d);
     if (op->kind == OP_OBJECT || op->kind == OP_RUN) op->size = (uint16_t)smaller(op->size, d->limits->inline_max);
+    if (op->kind == OP_AWAIT) op->size = (uint16_t)smaller(op->size, smaller(96, d->limits->inline_max));
     if (op->kind == OP_AFTER_OBJECT) op->size = (uint16_t)smaller(op->size, smaller(112, d->limits->inline_max));
-    if ((op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT || op->kind == OP_RUN) && op->size < 4) op->size = 4;
+    bool has_number = op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT || op->kind == OP_AWAIT || op->kind == OP_RUN;
+    if (has_number && op->size < 4) op->size = 4;
     op->has_block = one_in(d, 4);
     draw_failure(d, op);
     op->body = draw_inner(d, depth, times * (op->count > 0 ? op->count : 1), d->limits->is_bare ? 85 : 55);
@@ -133,7 +135,8 @@ static void draw_op(struct draw *d, struct op *op, uint32_t depth, uint32_t time
     case OP_OBJECT:
     case OP_RUN:
     case OP_AFTER:
-    case OP_AFTER_OBJECT: draw_tasks(d, op, depth, times); break;
+    case OP_AFTER_OBJECT:
+    case OP_AWAIT: draw_tasks(d, op, depth, times); break;
     case OP_NEST:
         op->count = (uint16_t)(times > 4 ? 2 : 2 + below(d, d->limits->nested - 1));
         op->size = 8;
@@ -223,7 +226,7 @@ static void draw_config(struct draw *d, struct program_pool *pool) {
     if (!model && one_in(d, 40)) pool->flags |= WEFT_POOL_LOCK;
     pool->is_real_time = !model && one_in(d, 30);
     pool->end = (uint8_t)(one_in(d, 2) ? END_WAITED : below(d, 3));
-    pool->stale_op = (uint8_t)below(d, 6);
+    pool->stale_op = (uint8_t)below(d, 7);
     d->has_flags = one_in(d, 2);
     for (uint32_t i = 0; i < PROGRAM_SHARED; i++) pool->shared_flags[i] = draw_group_flags(d);
 }

@@ -29,6 +29,7 @@ enum {
     X(RUN, "run")                                                                                                           \
     X(AFTER, "after")                                                                                                       \
     X(AFTER_OBJECT, "after object")                                                                                         \
+    X(AWAIT, "await")                                                                                                       \
     X(WAIT, "wait")                                                                                                         \
     X(CANCEL, "cancel")                                                                                                     \
     X(BOOST, "boost")                                                                                                       \
@@ -67,7 +68,7 @@ enum moment { MOMENT_NONE, MOMENT_PAST, MOMENT_SOON, MOMENT_FAR };
 struct op {
     uint8_t kind;   /* enum op_kind */
     uint8_t group;  /* enum group_name */
-    uint8_t after;  /* enum group_name; OP_AFTER, OP_AFTER_OBJECT */
+    uint8_t after;  /* enum group_name; OP_AFTER, OP_AFTER_OBJECT, OP_AWAIT */
     uint8_t help;   /* enum weft_help */
     uint8_t when;   /* enum moment */
     uint8_t body;   /* what its tasks, indices, calls do, or NO_BODY */

@@ -20,6 +20,8 @@ static const char head[] =
     "&t);\n"
     "    return (unsigned long long)t.tv_sec * 1000000000u + (unsigned long long)t.tv_nsec + ns;\n}\n"
     "static void clean(void *payload, size_t size, void *context) { (void)payload, (void)size, (void)context; }\n"
+    "static void tell(void *payload, int result, int has_ended) {\n    (void)payload, (void)has_ended;\n"
+    "    told(\"awaited\", result);\n}\n"
     "/* own: the group of the task that runs it, NULL: none */\n"
     "struct job { weft_group *own; unsigned index, levels; };\n\n";
 
@@ -49,6 +51,10 @@ static void put_body(struct print *print, uint8_t body) {
 
 /* ---- functions ---------------------------------------------------------------------------------------------------- */
 
+static bool is_object(const struct op *op) {
+    return op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT || op->kind == OP_AWAIT;
+}
+
 /* The function that the operation's tasks, indices or calls run. */
 static void put_function(struct print *print, uint32_t body, uint32_t index, const struct op *op) {
     FILE *file = print->file;
@@ -59,9 +65,10 @@ static void put_function(struct print *print, uint32_t body, uint32_t index, con
     case OP_RUN:
     case OP_AFTER:
     case OP_AFTER_OBJECT:
+    case OP_AWAIT:
         fprintf(file, "static int task_%u_%u(void *payload, weft_worker *self) {\n", body, index);
         fputs("    struct job job;\n    (void)self;\n", file);
-        if (op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT) fputs("    if (self == NULL) return 0;\n", file);
+        if (is_object(op)) fputs("    if (self == NULL) return 0;\n", file);
         fputs("    memcpy(&job, payload, sizeof job);\n    ", file);
         put_body(print, op->body);
         fprintf(file, "return %s%u%s;\n}\n", op->fails < op->count ? "job.index == " : "",
@@ -152,6 +159,12 @@ static void put_submit(struct print *print, uint32_t body, uint32_t index, const
                 "        weft_object type = {sizeof job, task_%u_%u, NULL};\n"
                 "        told(\"after object\", weft_submit_after_object(pool, (weft_after){%s, %s}, &type, &job));\n",
                 body, index, group_text(op->after), group);
+    else if (op->kind == OP_AWAIT)
+        fprintf(file,
+                "        weft_object type = {%s, task_%u_%u, NULL};\n"
+                "        int error = weft_submit_await(pool, (weft_after){%s, %s}, &type, %s, tell);\n"
+                "        if (error != 1) told(\"await\", error); /* 1: it has finished */\n",
+                size, body, index, group_text(op->after), group, payload);
     else
         fprintf(file, "        told(\"submit\", weft_submit(pool, %s, task_%u_%u, %s, %s));\n", group, body, index, payload,
                 size);
@@ -207,6 +220,7 @@ static void put_op(struct print *print, uint32_t body, uint32_t index, const str
     case OP_RUN:
     case OP_AFTER:
     case OP_AFTER_OBJECT:
+    case OP_AWAIT:
     case OP_NEST: put_submit(print, body, index, op); break;
     default:
         fprintf(file, "    /* %s, variant %u, %u times: see play_more.c, play_heap.c */\n", op_name(op->kind), op->how,

@@ -160,8 +160,7 @@ static void stack_waits(const struct frame *frame, const struct group *group, ui
         if (frame->group != NULL) change_waits(frame->group->number, group->number, change);
 }
 
-/* The calling thread is in a task of the group. */
-static bool stands_on(const struct frame *frame, const struct group *group) {
+bool stands_on(const struct frame *frame, const struct group *group) {
     for (; frame != NULL; frame = frame->beneath)
         if (frame->group == group) return true;
     return false;
@@ -186,7 +185,7 @@ static bool is_in_task(const struct frame *frame) {
     return false;
 }
 
-static bool is_local_of(const struct frame *frame, const struct group *group) {
+bool is_local_of(const struct frame *frame, const struct group *group) {
     return frame->local[0] == group || frame->local[1] == group;
 }
 
@@ -221,6 +220,8 @@ void spec_submits(struct frame *frame, struct batch *batch) {
     struct group *group = batch->group;
     puts_below(group, frame->group);
     if (batch->is_held) puts_below(after_of(frame, batch), group);
+    if (batch->op->kind == OP_AWAIT) spec_awaits(frame, batch, after_of(frame, batch));
+    if (is_local_of(frame, group)) group->has_changed |= group->is_awaited;
     if (!group->is_shared && !is_local_of(frame, group)) add(&group->others, 1);
     if (group->is_shared || get(&group->others) != 0) return;
     if (group->batch_count == OWN_BATCHES) group->is_unsure = true;
@@ -250,6 +251,7 @@ static bool may_be_refused(const struct frame *frame, const struct batch *batch,
     case WEFT_EFULL: return may_be_full(batch);
     case WEFT_EINVAL: return flags_are_refused(batch->group);
     case WEFT_EDEADLK: return after != NULL && is_circle(batch, after);
+    case 1: return batch->op->kind == OP_AWAIT && after != batch->group;
     default: (void)frame; return false;
     }
 }
@@ -259,7 +261,8 @@ static const char *reason_against(const struct frame *frame, const struct batch 
     const struct group *group = batch->group;
     if (after == group) return "the groups are the same";
     if (flags_are_refused(group)) return "the group's flags do not go here";
-    bool is_sole = is_local_of(frame, group) && get(&group->others) == 0 && !group->is_unsure;
+    if (batch->op->kind == OP_AWAIT && await_is_needless(frame, after) != NULL) return await_is_needless(frame, after);
+    bool is_sole = is_local_of(frame, group) && get(&group->others) == 0 && !group->is_unsure && !group->is_awaited;
     if (is_sole && group->is_open && group->is_cancelled) return "the group is cancelled";
     return NULL;
 }
@@ -273,10 +276,12 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
         if (against != NULL) play_fail("%s to %s was accepted: %s", op_name(batch->op->kind), group_text(group), against);
         add(&batch->accepted, 1);
         if (is_local) group->is_open = group->has_tasks = true;
+        if (batch->op->kind == OP_AWAIT && is_local_of(frame, batch->after)) batch->after->is_awaited = true;
         return;
     }
     if (!may_be_refused(frame, batch, after, error))
         play_fail("%s to %s was refused: %s", op_name(batch->op->kind), group_text(group), weft_strerror(error));
+    if (error == 1) spec_await_needless(frame, batch, after);
     if (is_local && !group->is_open) group->is_unsure = true; /* weft may have opened it, or not */
     uint8_t was = SLOT_GIVEN;
     if (!atomic_compare_exchange_strong_explicit(&play.slot[slot].state, &was, SLOT_REFUSED, memory_order_relaxed,
@@ -284,6 +289,8 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
         play_fail("task %u was refused (%s), but has run or been cleaned", slot, weft_strerror(error));
     if (atomic_load_explicit(&play.slot[slot].moved, memory_order_relaxed) != 0)
         play_fail("task %u was refused (%s), but its object was moved", slot, weft_strerror(error));
+    if (atomic_load_explicit(&play.slot[slot].told, memory_order_relaxed) != 0)
+        play_fail("task %u was refused (%s), but was told what it awaits", slot, weft_strerror(error));
     if (batch->is_held) change_waits(batch->number, batch->after_number, UINT32_MAX);
 }
 
@@ -371,10 +378,11 @@ void spec_task_begins(struct frame *frame, uint32_t number) {
     if (beneath != NULL && !lets_run(beneath, slot->batch, batch->group))
         play_fail("task %u of %s was run inside %s for %s", number, group_text(batch->group), doing_text(beneath),
                   group_text(beneath->waits_for));
-    if (beneath != NULL && is_local_of(beneath, batch->group) && batch->group->is_cancelled &&
+    if (beneath != NULL && is_local_of(beneath, batch->group) && batch->group->is_cancelled && !batch->group->is_awaited &&
         get(&batch->group->others) == 0 && beneath->doing == WAITS)
         play_fail("task %u of %s begins in the thread that has cancelled it", number, group_text(batch->group));
     frame->known = batch->known;
+    if (batch->op->kind == OP_AWAIT) spec_await_begins(number);
     if (!batch->is_held) return;
     change_waits(batch->number, batch->after_number, UINT32_MAX);
     covers(&frame->known, batch->after_serial, "a task that is to start after a group began");
@@ -390,7 +398,10 @@ static void task_over(uint32_t number, const mask *known) {
 
 void spec_task_ends(struct frame *frame, uint32_t number, int code) {
     struct batch *batch = &play.batch[play.slot[number].batch];
-    if (code != 0) atomic_fetch_or_explicit(&batch->group->failures, UINT32_C(1) << code, memory_order_relaxed);
+    if (code != 0) {
+        atomic_fetch_or_explicit(&batch->group->failures, UINT32_C(1) << code, memory_order_relaxed);
+        atomic_fetch_or_explicit(&account_of(batch->serial)->failures, UINT32_C(1) << code, memory_order_relaxed);
+    }
     task_over(number, &frame->known);
     slot_change(number, SLOT_BEGUN, code == 0 ? SLOT_ENDED : SLOT_FAILED);
     add(&batch->ended, 1);
@@ -413,6 +424,7 @@ void spec_wait_begins(struct frame *frame, struct group *group, struct wait *wai
     frame->doing = WAITS;
     frame->help = wait->help;
     frame->waits_for = group;
+    add(&account_of(group->serial)->ends_begun, 1);
     stack_waits(frame, group, 1);
 }
 
@@ -452,6 +464,19 @@ static void check_sole(const struct group *group, int error) {
               is_late ? ", late" : "", group->is_cancelled ? ", cancelled" : "");
 }
 
+/* A wait of a task that the caller submitted may have ended the group instead. "Each gets its result", or WEFT_OK: another has
+ * ended the group already. */
+static void check_awaited(const struct frame *frame, const struct group *group, int error) {
+    bool was_told = get(&group->ends_told) != 0;
+    int told = atomic_load_explicit(&group->told, memory_order_relaxed);
+    if (was_told && group->has_changed) return;
+    check_sole(group, was_told ? told : error);
+    if (!was_told && group->is_awaited) spec_await_ended(frame, group, error);
+    if (was_told && error != told && error != WEFT_OK)
+        play_fail("a wait for %s, of which a task was told %d, returned %d: %s", group_text(group), told, error,
+                  weft_strerror(error));
+}
+
 /* ... and for others. */
 static void check_result(const struct group *group, int error) {
     bool is_known = error == WEFT_OK || (error > 0 && error < 32 && (get(&group->failures) >> error & 1) != 0) ||
@@ -470,6 +495,7 @@ static void check_not_ended(struct frame *frame, const struct group *group, cons
 }
 
 void spec_wait_returns(struct frame *frame, struct group *group, const struct wait *wait, int error) {
+    add(&account_of(group->serial)->ends_over, 1);
     stack_waits(frame, group, UINT32_MAX);
     frame->doing = DOES_NOTHING;
     frame->waits_for = NULL;
@@ -482,7 +508,9 @@ void spec_wait_returns(struct frame *frame, struct group *group, const struct wa
     check_result(group, error);
     covers(&frame->known, group->serial, "a wait returned");
     if (!is_local_of(frame, group)) return;
-    if (get(&group->others) == 0 && !group->is_unsure) check_sole(group, error);
+    if (get(&group->others) == 0 && !group->is_unsure) check_awaited(frame, group, error);
+    group->is_awaited = group->has_changed = false;
+    atomic_store_explicit(&group->ends_told, 0, memory_order_relaxed);
     group->is_open = group->is_cancelled = group->must_be_late = group->is_unsure = group->has_tasks = false;
     group->batch_count = 0;
     atomic_store_explicit(&group->cancels, 0, memory_order_relaxed);
@@ -496,7 +524,9 @@ void spec_wait_returns(struct frame *frame, struct group *group, const struct wa
 /* `cancels` was counted before the call. */
 void spec_cancelled(struct frame *frame, struct group *group, int error) {
     if (error != WEFT_OK) play_fail("weft_group_cancel of %s: %s", group_text(group), weft_strerror(error));
+    spec_await_cancelled(frame, group);
     if (is_local_of(frame, group)) {
+        group->has_changed |= group->is_awaited;
         if (group->is_open) group->is_cancelled = true;
     } else if (!group->is_shared) {
         add(&group->others, 1);
@@ -519,6 +549,7 @@ void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, i
         if (!group->is_shared) add(&group->others, 1);
         return;
     }
+    group->has_changed |= group->is_awaited;
     group->must_be_late = when == MOMENT_PAST && !group->has_tasks;
     group->is_open = true;
 }
@@ -532,47 +563,6 @@ void spec_boosted(const struct frame *frame, struct group *group, int error) {
 /* A weft_group that another pool, which has ended, has left with an id. */
 void spec_stale(const char *call, int error) {
     if (error != WEFT_EINVAL) play_fail("%s with a group of another pool: %s", call, weft_strerror(error));
-}
-
-/* ---- loops -------------------------------------------------------------------------------------------------------- */
-
-/* weft_for: "WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some
- * above may have; WEFT_ECANCELED when the calling task's group was cancelled". `runs` counts the calls for each index. */
-void spec_loop(const struct frame *frame, const struct op *op, const uint32_t *runs, int error) {
-    bool fails = op->fails < op->count;
-    uint32_t must = error == WEFT_OK ? op->count : error > 0 ? op->fails : 0;
-    if (error > 0          ? !fails || error != op->code
-        : error == WEFT_OK ? fails
-                           : error != WEFT_ECANCELED || !may_be_cancelled(frame->group))
-        play_fail("%s over %u indices returned %d: %s%s", op_name(op->kind), op->count, error, weft_strerror(error),
-                  fails ? ", one has failed" : "");
-    for (uint32_t i = 0; i < op->count; i++)
-        if (runs[i] > 1 || (runs[i] == 0 && i < must))
-            play_fail("%s over %u indices, result %d: index %u was called %u times", op_name(op->kind), op->count, error, i,
-                      runs[i]);
-}
-
-/* A combination that is neither commutative nor associative, and the value of a leaf. */
-uint64_t reduce_combine(uint64_t left, uint64_t right) { return (left * 31 + 7) ^ (right * 17 + left / 3); }
-uint64_t reduce_leaf(uint64_t begin, uint64_t end) { return begin * 1000003 + end; }
-
-/* weft_reduce: "The range is cut into leaves of range.grain indices; the last leaf may have fewer. The leaves' values are combined
- * in pairs, then pairs of pairs, and so on, in order. If the grain is 0, there are at most 256 leaves. From 32 indices on, a leaf
- * has more than one index, up to 4." */
-bool spec_reduced(const struct op *op, uint64_t result) {
-    uint64_t value[512] = {0};
-    uint32_t least = op->count >= 64 ? 4 : op->count >= 48 ? 3 : op->count >= 32 ? 2 : 1;
-    uint32_t chosen = (op->count + 255u) / 256 > least ? (op->count + 255u) / 256 : least;
-    uint32_t grain = op->grain != 0 ? op->grain : chosen;
-    uint32_t count = (op->count + grain - 1) / grain;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t end = (i + 1) * grain;
-        value[i] = reduce_leaf((uint64_t)i * grain, end < op->count ? end : op->count);
-    }
-    for (; count > 1; count = (count + 1) / 2)
-        for (uint32_t i = 0; i < count; i += 2)
-            value[i / 2] = i + 1 < count ? reduce_combine(value[i], value[i + 1]) : value[i];
-    return value[0] == result;
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */

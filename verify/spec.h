@@ -1,4 +1,4 @@
-/* spec.h: what weft.h promises, as code: see spec.c. Each function looks at one call, or at one task, and fails the run when
+/* spec.h: what weft.h promises, as code (spec*.c). Each function looks at one call, or at one task, and fails the run when
  * weft.h does not allow what it sees. */
 #ifndef WEFT_VERIFY_SPEC_H
 #define WEFT_VERIFY_SPEC_H
@@ -20,6 +20,18 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
 void spec_task_begins(struct frame *frame, uint32_t number);
 void spec_task_ends(struct frame *frame, uint32_t number, int code);
 void spec_task_cleaned(uint32_t number);
+/* spec_await.c: weft_submit_await is about to be called; has told the task; has returned 1. */
+void spec_awaits(const struct frame *frame, struct batch *batch, struct group *after);
+void spec_told(uint32_t number, int result, bool has_ended);
+void spec_await_needless(const struct frame *frame, const struct batch *batch, const struct group *after);
+/* Why it must not have returned WEFT_OK, or NULL. */
+const char *await_is_needless(const struct frame *frame, const struct group *after);
+void spec_await_cancelled(const struct frame *frame, const struct group *group);
+/* The frame's wait has ended the group, which no other frame has used, with that result. */
+void spec_await_ended(const struct frame *frame, const struct group *group, int result);
+/* A task begins that awaits a group. */
+void spec_await_begins(uint32_t number);
+struct account *account_of(uint32_t serial);
 /* A piece of a loop, a forked call or a node begins on the calling thread. */
 void spec_part_begins(const struct frame *frame);
 
@@ -46,6 +58,9 @@ void spec_boosted(const struct frame *frame, struct group *group, int error);
 void spec_stale(const char *call, int error);
 /* The frame has no group, or its group was cancelled at some time. */
 bool may_be_cancelled(const struct group *group);
+/* The calling thread is in a task of the group. The frame has opened the group. */
+bool stands_on(const struct frame *frame, const struct group *group);
+bool is_local_of(const struct frame *frame, const struct group *group);
 
 /* ---- loops, graphs, the pool -------------------------------------------------------------------------------------- */
 
