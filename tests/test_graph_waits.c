@@ -192,12 +192,50 @@ static void test_a_node_does_not_wait_for_who_runs_its_graph(void **state) {
     }
 }
 
+/* ---- what a node's tasks return ----------------------------------------------------------------------------------- */
+
+static int return_code(void *payload, weft_worker *self) {
+    (void)self;
+    return *(int *)payload;
+}
+
+struct parent {
+    weft_graph *graph;
+    bool cancels;
+    int code;
+};
+static int parent_node(void *context, weft_worker *self) {
+    const struct parent *p = context;
+    REQUIRE(weft_submit_child(self, return_code, &p->code, sizeof p->code) == WEFT_OK);
+    if (p->cancels) REQUIRE(weft_graph_cancel(weft_worker_pool(self), p->graph) == WEFT_OK);
+    return 0;
+}
+
+/* An error of a task that a node submits is not the run's, and does not hide that the run was cancelled. */
+static void test_tasks_of_nodes_fail(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    struct parent p;
+    weft_node node;
+    assert_int_equal(weft_graph_create(&p.graph), WEFT_OK);
+    assert_int_equal(weft_graph_add(p.graph, &node, parent_node, &p), WEFT_OK);
+    assert_int_equal(weft_graph_build(p.graph, NULL), WEFT_OK);
+    for (unsigned i = 0; i < 100; i++) {
+        p.cancels = i % 2 == 1;
+        p.code = i % 3 == 0 ? 7 : i % 3 == 1 ? WEFT_ECANCELED : 0;
+        assert_int_equal(weft_graph_run(pool, p.graph), p.cancels ? WEFT_ECANCELED : WEFT_OK);
+    }
+    assert_int_equal(weft_graph_destroy(&p.graph), WEFT_OK);
+    end_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children_of_nodes_run_without_a_thread_left),
         cmocka_unit_test(test_what_stands_before_the_children_runs_too),
         cmocka_unit_test(test_a_node_that_would_wait_for_ever_is_refused),
         cmocka_unit_test(test_a_node_does_not_wait_for_who_runs_its_graph),
+        cmocka_unit_test(test_tasks_of_nodes_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

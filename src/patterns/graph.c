@@ -503,9 +503,8 @@ static int graph_run(struct weft_worker *seat, weft_graph *graph) {
         error = task_submit_own(pool, &graph->group, walk_task, &walk);
         seat->hands_over = false;
     }
-    int waited =
-        task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
-    if (waited == WEFT_ECANCELED) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* the canceller may not have set it yet */
+    /* Also after an error: the group may have been opened, and cancelled. No node may have seen that it was. */
+    if (task_await_own(pool, &graph->group)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
     return error == WEFT_OK ? graph_result(graph) : error;
 }
 

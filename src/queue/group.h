@@ -250,12 +250,14 @@ INLINE bool record_was_late(const struct record *record) {
     uint64_t late = load_rlx(&record->late);
     return late != 0 && late >= load_rlx(&record->deadline_ns);
 }
+/* Inside a wait: was the group cancelled? */
+INLINE bool record_was_cancelled(const struct record *record) { return (load_rlx(&record->id) & ID_CANCELLED) != 0; }
 /* Inside a wait, when the record is finished: what the wait returns. */
 INLINE int record_result(const struct record *record) {
     int error = record_error(record);
     if (error != 0) return error;
     if (record_was_late(record)) return WEFT_ELATE;
-    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
+    return record_was_cancelled(record) ? WEFT_ECANCELED : WEFT_OK;
 }
 /* May the task with that sequence number still start? */
 INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {

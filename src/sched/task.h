@@ -50,8 +50,8 @@ INLINE void guest_leave(struct weft_worker *seat) {
 int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload);
 /* Inside a task: submits such a task to that task's group. Never runs it at once. false: no memory or no room; nothing happened. */
 bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload);
-/* Waits for the end of a group that no other thread has, whatever that takes; returns its result. In a task, other waits that
- * would keep this one from ending are refused. */
-int task_await_own(weft_pool *pool, weft_group *group);
+/* Waits for the end of a group that no other thread has, whatever that takes. In a task, other waits that would keep this one
+ * from ending are refused. true: the group was cancelled. */
+bool task_await_own(weft_pool *pool, weft_group *group);
 
 #endif

@@ -50,6 +50,7 @@ struct wait {
     bool slept;       /* its last call of wait_sleep found nothing and slept */
     bool counts;      /* its thread counts because of it (tokens.h) */
     bool has_ended;   /* it has ended the group */
+    bool cancelled;   /* it must end, and the group was cancelled */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -439,6 +440,7 @@ static int wait_seated(struct wait *wait) {
     int result = wait->is_one ? wait_run_one(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = record_result(wait->record);
+    if (UNLIKELY(wait->must_end)) wait->cancelled = record_was_cancelled(wait->record);
     wait_leave(wait);
     wait_unblock(wait);
     if (offers) rest_keep(seat);
@@ -477,9 +479,10 @@ int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help hel
     return wait_for(pool, &wait);
 }
 
-int task_await_own(weft_pool *pool, weft_group *group) {
+bool task_await_own(weft_pool *pool, weft_group *group) {
     struct wait wait = {.group = group, .must_end = true};
-    return wait_for(pool, &wait);
+    (void)wait_for(pool, &wait);
+    return wait.cancelled;
 }
 
 int weft_group_help(weft_pool *pool, weft_group *group) {
