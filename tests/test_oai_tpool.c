@@ -8,6 +8,8 @@
 #include "task_ans.h"
 #include "thread-pool.h"
 
+#include "oai_groups.h"
+
 #include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -154,32 +156,19 @@ static void test_join_runs_nothing(void **state) {
     pthread_mutexattr_destroy(&attr);
 }
 
-enum { MEET = 4 };
-
-static void meet_args(void *args) {
-    atomic_uint *arrived = args;
-    atomic_fetch_add(arrived, 1);
-    while (atomic_load(arrived) < MEET) usleep(10); /* the threads may be real-time ones */
-}
-
 /* Tasks that meet in groups as large as the pool: one thread's start in the order in which it pushed them. Tiny ones come
  * first, of which threads would like to take several at once. */
 static void test_groups_meet(void **state) {
     (void)state;
-    enum { GROUPS = 50 };
-    static atomic_uint arrived[GROUPS];
     tpool_t pool;
     counting c = {.counter = 0};
     task_ans_t ans;
     initFloatingCoresTpool(MEET, &pool, false, NULL);
     push_counted(&pool, &c, &ans, 1000);
     join_task_ans(&ans);
-    for (int i = 0; i < GROUPS; i++) {
-        atomic_store(&arrived[i], 0);
-        for (int each = 0; each < MEET; each++) pushTpool(&pool, (task_t){.args = &arrived[i], .func = meet_args});
-    }
+    push_groups(&pool);
     abortTpool(&pool);
-    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&arrived[i]), MEET);
+    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&groups_arrived[i]), MEET);
 }
 #endif
 

@@ -5,34 +5,26 @@
 
 #include "thread-pool.h"
 
+#include "oai_groups.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MEET = 4, GROUPS = 50 };
-
 static void count_args(void *args) { atomic_fetch_add((atomic_uint *)args, 1); }
-
-static void meet_args(void *args) {
-    atomic_uint *arrived = args;
-    atomic_fetch_add(arrived, 1);
-    while (atomic_load(arrived) < MEET) usleep(10); /* the threads may be real-time ones */
-}
 
 /* Tasks that meet in groups as large as the pool: one thread's start in the order in which it pushed them. Tiny ones come
  * first, of which threads would like to take several at once. */
 static void test_groups_meet(void **state) {
     (void)state;
-    static atomic_uint arrived[GROUPS];
     atomic_uint counter = 0;
     tpool_t pool;
     initFloatingCoresTpool(MEET, &pool, false, NULL);
     for (int i = 0; i < 1000; i++) pushTpool(&pool, (task_t){.args = &counter, .func = count_args});
     while (atomic_load(&counter) < 1000) usleep(10);
-    for (int i = 0; i < GROUPS; i++)
-        for (int each = 0; each < MEET; each++) pushTpool(&pool, (task_t){.args = &arrived[i], .func = meet_args});
+    push_groups(&pool);
     abortTpool(&pool);
-    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&arrived[i]), MEET);
+    for (int i = 0; i < GROUPS; i++) assert_int_equal(atomic_load(&groups_arrived[i]), MEET);
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import check, wait_for
+
 WEFT = os.path.abspath(sys.argv[1])
 PLACE = None
 
@@ -25,19 +27,6 @@ def run(*words, cwd=None):
 def start(*words):
     return subprocess.Popen([WEFT, "chunks", *map(str, words)], cwd=PLACE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, text=True)
-
-
-def check(condition, what, output=""):
-    if not condition:
-        sys.exit(f"FAILED: {what}\n{output}")
-
-
-def wait_for(condition, what):
-    for _ in range(60000):
-        if condition():
-            return
-        time.sleep(0.01)
-    sys.exit(f"FAILED: never: {what}")
 
 
 def records(queue, kind):

@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import check, wait_for
+
 WEFT, PRELOAD = map(os.path.abspath, sys.argv[1:3])
 PLACE = None
 WORKER = 75  # exit status of a worker that cannot go on, though nothing has failed
@@ -36,19 +38,6 @@ def run(*words, **more):
 
 def status(queue):
     return subprocess.run([WEFT, "chunks", "status", "--dir", queue, "--all"], cwd=PLACE, capture_output=True, text=True, check=True).stdout
-
-
-def check(condition, what, output=""):
-    if not condition:
-        sys.exit(f"FAILED: {what}\n{output}")
-
-
-def wait_for(condition, what):
-    for _ in range(60000):
-        if condition():
-            return
-        time.sleep(0.01)
-    sys.exit(f"FAILED: never: {what}")
 
 
 def log(queue):

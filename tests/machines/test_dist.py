@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import check
+
 GRIDS = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (3, 2)]
 TCP = ["--mca", "btl", "self,tcp", "--mca", "pml", "ob1", "--mca", "osc", "^sm,ucx", "--mca", "btl_tcp_if_include", "lo"]
 LIMIT_S = 600  # only a hang takes this long
@@ -51,11 +53,6 @@ class Launcher:
     def bits(self):
         """What a reduction gives on one rank of one worker."""
         return re.search(r"bits (\w+)", passes(self, 1, 1, "reduce"))[1]
-
-
-def check(condition, what, output=""):
-    if not condition:
-        sys.exit(f"FAILED: {what}\n{output}")
 
 
 def passes(launcher, ranks, *words, options=()):

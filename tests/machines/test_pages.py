@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import check
+
 WEFT = Path(sys.argv[1]).resolve()
 DOCS = Path(__file__).resolve().parents[2] / "docs/howto"
 SIMULATE = """#!/bin/sh
@@ -32,11 +34,6 @@ def block_with(page, text):
     found = [block for block in blocks(page) if text in block]
     check(len(found) == 1, f"{page} has {len(found)} blocks with {text}")
     return found[0]
-
-
-def check(condition, what, output=""):
-    if not condition:
-        sys.exit(f"FAILED: {what}\n{output}")
 
 
 class Place:
