@@ -423,8 +423,7 @@ static void detain(struct heap *heap, const struct block *block) {
     bool is_secure = mode_is_secure(), is_counted = has_mapping(block);
     uint32_t most = is_secure ? SECURE_BLOCKS : QUARANTINE_BLOCKS;
     size_t bytes = waiting_bytes(block), bytes_most = is_secure ? SECURE_BYTES : QUARANTINE_BYTES;
-    if (quarantine == NULL || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX) ||
-        (is_counted && !mapping_begins(heap, quarantine, block->usable))) {
+    if (quarantine == NULL || bytes > WAITS_MAX || (is_counted && !mapping_begins(heap, quarantine, block->usable))) {
         put(heap, block);
         return;
     }

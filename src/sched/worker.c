@@ -341,6 +341,12 @@ static void note_cpu(struct weft_worker *seat) {
  * task wakes a worker of its own. */
 static bool is_for_share(const weft_pool *pool) { return load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed); }
 
+/* Some search already, and others sleep: is one of these to be woken, too, for what was just submitted? */
+static bool wants_another(const weft_pool *pool, const struct lane *lane, uint32_t searchers) {
+    if (searchers == 1 && (lane == NULL || lane_backlog(lane) > 1)) return true;
+    return lane != NULL && is_for_share(pool) && lane_backlog(lane) > searchers;
+}
+
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
@@ -356,9 +362,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     if (view.searchers == 0 && asleep > 0) {
         if (view.polling && is_tiny && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
-    } else if (view.searchers == 1 && asleep > 0 && !is_tiny && (lane == NULL || lane_backlog(lane) > 1)) {
-        worker_wake(seat);
-    } else if (lane != NULL && asleep > 0 && !is_tiny && is_for_share(pool) && lane_backlog(lane) > view.searchers) {
+    } else if (asleep > 0 && !is_tiny && wants_another(pool, lane, view.searchers)) {
         worker_wake(seat);
     } else if (lane != NULL && asleep == 0 && view.searchers == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
