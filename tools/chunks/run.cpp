@@ -166,6 +166,7 @@ void Worker::start(const weft_chunk &chunk) {
         child.written = words["output"] = output_part(child.output, token, chunk.record);
     }
     std::vector<std::string> texts;
+    texts.reserve(options.program.size());
     std::vector<char *> arguments;
     for (const std::string &word : options.program) texts.push_back(replaced(word, words));
     for (std::string &text : texts) arguments.push_back(&text[0]);
