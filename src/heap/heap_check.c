@@ -44,8 +44,8 @@
 #define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
 #define QUARANTINE_BYTES (SLOT_BYTES * 64)
 #define SECURE_BLOCKS (QUARANTINE_BLOCKS / 4)
-#define SECURE_BYTES (QUARANTINE_BYTES / 4)
 #define WAITS_MAX (QUARANTINE_BYTES / 4) /* a larger block does not wait */
+#define SECURE_BYTES WAITS_MAX
 #define WORDS_AT_ONCE 8u
 #define GUARDED_BYTES SLOT_BYTES /* what a guarded block counts for in the quarantine */
 

@@ -51,9 +51,7 @@ void heap_watch_rest(struct heap *heap) {
 }
 
 bool heap_watch_counted(struct heap *heap, unsigned kind) {
-    uint64_t count = load_rlx(&heap->frees[kind]);
-    ASSERT((uint8_t)count == 0);
-    store_rlx(&heap->frees[kind], count + (WATCH_STEP << 8 | (256 - WATCH_STEP))); /* as heap_count_from does */
+    heap_count_from(heap, kind, WATCH_STEP);
     if (!watches(heap)) return false;
     if (heap->watches == 0 && heap->passes != 0) {
         heap->passes--;
