@@ -13,16 +13,16 @@
  *
  * Every weft_pool * parameter accepts a weft::pool, and a pool created in C works as well.
  *
- * Callables are decayed and called once, as rvalues. A task's callable is stored in the queue itself, without allocation, if it
- * fits WEFT_INLINE_MAX and is trivially copyable or has a move that cannot throw; otherwise it costs one allocation. It is
- * destroyed before its task counts as finished, even if it never runs. A task returns void, or int as a weft_fn does, and may
- * take the weft_worker * that runs it.
+ * Callables are decayed and called once, as rvalues. A task's callable is stored in the queue itself, without allocation, if
+ * it fits WEFT_INLINE_MAX and is trivially copyable or has a move that cannot throw; otherwise it costs one allocation. It
+ * is destroyed before its task counts as finished, even if it never runs. A task returns void, or int as a weft_fn does, and
+ * may take the weft_worker * that runs it.
  *
  * The wait rethrows what a task has thrown; if several threw, that of the task submitted first, as in weft_group_wait. Every
- * other failure is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that take
- * a std::error_code & store the code there instead of throwing; tasks' exceptions still pass through. Without exceptions
- * (-fno-exceptions), an error ends the program with a message. The numbers below INT_MIN / 4 are not for tasks to return:
- * weft.hpp uses them for what tasks have thrown, and for those of their codes that a wait could return as its own.
+ * other failure is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that
+ * take a std::error_code & store the code there instead of throwing; tasks' exceptions still pass through. Without
+ * exceptions (-fno-exceptions), an error ends the program with a message. The numbers below INT_MIN / 4 are not for tasks to
+ * return: weft.hpp uses them for what tasks have thrown, and for those of their codes that a wait could return as its own.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

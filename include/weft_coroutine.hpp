@@ -12,8 +12,8 @@
  * finished one, at once. It counts in the group that it was spawned into until its end: that group's wait waits for it, and
  * throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, co_await throws
  * WEFT_ECANCELED, or what the awaited group has failed with by then, on the thread that drops the task: so coroutines always
- * end, and what they hold is freed. That is why a co awaits what is here alone: another co, a group, resume_on. Coroutines of
- * other types may await these, too. What a coroutine throws out of itself on that thread is dropped: the wait throws
+ * end, and what they hold is freed. That is why a co awaits what is here alone: another co, a group, resume_on. Coroutines
+ * of other types may await these, too. What a coroutine throws out of itself on that thread is dropped: the wait throws
  * WEFT_ECANCELED, or what a task that ran has thrown.
  *
  * A co that another awaits takes no stack where the compiler makes tail calls of them: clang always, gcc from -O2 or with

@@ -7,8 +7,9 @@
  * What is scheduled is a task, of the pool's own group or of the one given; its operation state is the task's payload by
  * pointer: nothing is allocated. A task that is dropped, because its group was cancelled or the pool aborted, completes with
  * set_stopped on the thread that drops it; so does one whose receiver's stop token was asked to stop before it begins. When
- * weft_submit gives an error, set_error has a weft::error; without exceptions, that ends the program. stdexec::sync_wait blocks its thread and does not help: not
- * inside tasks. A group can be urgent or in the background, and still has to be waited for.
+ * weft_submit gives an error, set_error has a weft::error; without exceptions, that ends the program. stdexec::sync_wait
+ * blocks its thread and does not help: not inside tasks. A group can be urgent or in the background, and still has to be
+ * waited for.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

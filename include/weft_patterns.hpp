@@ -1,4 +1,5 @@
-/* weft_patterns.hpp: the second part of weft.hpp, which includes it: pools, fork and join, loops, reductions, sorting, graphs.
+/* weft_patterns.hpp: the second part of weft.hpp, which includes it: pools, fork and join, loops, reductions, sorting,
+ * graphs.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

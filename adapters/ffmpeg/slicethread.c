@@ -6,9 +6,9 @@
  *  - Each thread that takes part has a number, below the count of those that do; its first job has that number. It takes
  *    further jobs in rising order, one after the other.
  *  - execute returns when every job has ended. One thread at a time executes on a context.
- * If the system starts fewer threads, create fails, as FFmpeg's own does; its callers then go on with one thread. The caller waits for no thread that has not come: it takes that thread's number and part. With -DWEFT_VIEW_SHARED
- * the threads are the process's, if it has no more than are asked for (view.h); do not use that for codecs whose jobs
- * wait. */
+ * If the system starts fewer threads, create fails, as FFmpeg's own does; its callers then go on with one thread. The
+ * caller waits for no thread that has not come: it takes that thread's number and part. With -DWEFT_VIEW_SHARED the threads
+ * are the process's, if it has no more than are asked for (view.h); do not use that for codecs whose jobs wait. */
 #include "avassert.h"
 #include "cpu.h"
 #include "error.h"

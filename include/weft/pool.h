@@ -66,26 +66,26 @@ enum weft_full {
  * what the pool allocates later from then on. Timelines are included; payloads over WEFT_INLINE_MAX and other memory are
  * not. */
 #define WEFT_POOL_LOCK 16u
-/** The pool takes part in GNU make's jobserver (`make -jN`), which MAKEFLAGS names; docs/howto/make.md. Of all pools of the process
- * with this flag one thread runs, and one more for each token that the process has taken. weft_config.workers is still the most that
- * run. Workers and spares count while they are awake and in no blocking section; outside threads count while they run tasks, loops or
- * their forks in a call. A worker gives its token back before it sleeps. No thread waits for a token in a call: if too many run, a
- * worker stops before its next task. If no worker of the pool has run for 100 ms, one runs without a token; while outside threads run
- * in calls, for a tenth of the time. But tasks that wait for each other by other means than weft's need weft_block_begin, because
- * there may never be a second thread. No worker wakes ahead of work (weft_config.expect_percent). If there is no jobserver for this
- * program, the pool runs as without the flag, and weft_config.refused and weft_real_time.jobserver_errno report that. Once make has
- * ended there is no limit. */
+/** The pool takes part in GNU make's jobserver (`make -jN`), which MAKEFLAGS names; docs/howto/make.md. Of all pools of the
+ * process with this flag one thread runs, and one more for each token that the process has taken. weft_config.workers is
+ * still the most that run. Workers and spares count while they are awake and in no blocking section; outside threads count
+ * while they run tasks, loops or their forks in a call. A worker gives its token back before it sleeps. No thread waits for
+ * a token in a call: if too many run, a worker stops before its next task. If no worker of the pool has run for 100 ms, one
+ * runs without a token; while outside threads run in calls, for a tenth of the time. But tasks that wait for each other by
+ * other means than weft's need weft_block_begin, because there may never be a second thread. No worker wakes ahead of work
+ * (weft_config.expect_percent). If there is no jobserver for this program, the pool runs as without the flag, and
+ * weft_config.refused and weft_real_time.jobserver_errno report that. Once make has ended there is no limit. */
 #define WEFT_POOL_JOBSERVER 32u
-/** The pool shares the machine's CPUs with all programs of this user that do so, without make: the lease, docs/howto/share-a-machine.md.
- * There are as many tokens as weft_cpu_count() said when the process made its first such pool. Of all pools of the process with this
- * flag as many threads run as it holds tokens, and one if it holds none. What counts, who waits and what happens after 100 ms is as with
- * WEFT_POOL_JOBSERVER. Tokens of a process that is killed, calls _exit or exec come back at once. A process with more than one token
- * gives one back when another program has none, and now and then when others wait for more: its workers look once a millisecond,
- * between two tasks that a worker takes from a queue, not inside a wait that helps. The tokens are locks on a file:
- * /dev/shm/weft-lease-UID (that name in /tmp where /dev/shm takes no files), or the path (which begins with /) that the
- * environment variable WEFT_LEASE holds. If the file cannot be had, the pool runs as without the flag, and
- * weft_config.refused and weft_real_time.lease_errno report that. With WEFT_POOL_JOBSERVER as well, make's tokens are used where
- * make has some for this program, else the lease. */
+/** The pool shares the machine's CPUs with all programs of this user that do so, without make: the lease,
+ * docs/howto/share-a-machine.md. There are as many tokens as weft_cpu_count() said when the process made its first such
+ * pool. Of all pools of the process with this flag as many threads run as it holds tokens, and one if it holds none. What
+ * counts, who waits and what happens after 100 ms is as with WEFT_POOL_JOBSERVER. Tokens of a process that is killed, calls
+ * _exit or exec come back at once. A process with more than one token gives one back when another program has none, and now
+ * and then when others wait for more: its workers look once a millisecond, between two tasks that a worker takes from a
+ * queue, not inside a wait that helps. The tokens are locks on a file: /dev/shm/weft-lease-UID (that name in /tmp where
+ * /dev/shm takes no files), or the path (which begins with /) that the environment variable WEFT_LEASE holds. If the file
+ * cannot be had, the pool runs as without the flag, and weft_config.refused and weft_real_time.lease_errno report that. With
+ * WEFT_POOL_JOBSERVER as well, make's tokens are used where make has some for this program, else the lease. */
 #define WEFT_POOL_LEASE 64u
 
 /** weft_config.policy: how the system schedules workers and spares. Threads that tasks create do not inherit it. */
@@ -123,8 +123,8 @@ typedef struct weft_config {
     uint64_t queue_max; /**< tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /**< on each worker and spare, after its last task; or NULL */
-    /** Called for each *weft_worker_data that is not NULL: in destroy, after every stop hook. If its thread came from outside
-     * and has ended, it is called earlier: by the next outside thread that takes over its seat. */
+    /** Called for each *weft_worker_data that is not NULL: in destroy, after every stop hook. If its thread came from
+     * outside and has ended, it is called earlier: by the next outside thread that takes over its seat. */
     void (*data_free)(void *data);
     weft_clean_fn clean; /**< receives the payloads of cancelled tasks; or NULL */
     void *context;       /**< passed to start, stop, clean and watchdog */
@@ -307,18 +307,18 @@ typedef struct weft_real_time {
     uint32_t bind_refused;   /**< workers that are not bound to their CPU */
     int32_t bind_errno;      /**< why the last of them is not; EINVAL also: the system does not say which CPUs there are */
     int32_t lock_errno;      /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
-    /** Why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is gone; EBADF, make has
-     * not left its pipe open to this program (a recipe without `+`), or it cannot be told that the pipe is make's; EINVAL, not
-     * a pipe; EACCES; EMFILE, ENFILE; EBUSY, other pools of the process share the lease. */
+    /** Why WEFT_POOL_JOBSERVER has no effect: ENOENT, MAKEFLAGS names no jobserver, or its named pipe is gone; EBADF, make
+     * has not left its pipe open to this program (a recipe without `+`), or it cannot be told that the pipe is make's;
+     * EINVAL, not a pipe; EACCES; EMFILE, ENFILE; EBUSY, other pools of the process share the lease. */
     int32_t jobserver_errno;
     uint64_t locked_bytes;   /**< held in memory by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
     uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */
     int32_t slice_errno; /**< why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
-    /** Why WEFT_POOL_LEASE has no effect: EPERM, the file is another user's, or a sandbox refuses fcntl's locks; EACCES; EINVAL, it
-     * is no regular file, or the kernel has no such locks (before Linux 3.15); ELOOP, it is a symbolic link; ENOENT, ENOTDIR,
-     * EROFS, ENOSPC, of its directory; ENOLCK or EOPNOTSUPP, of its file system; EMFILE, ENFILE; EBUSY, other pools of the
-     * process share make's tokens, and this one does not ask for those. */
+    /** Why WEFT_POOL_LEASE has no effect: EPERM, the file is another user's, or a sandbox refuses fcntl's locks; EACCES;
+     * EINVAL, it is no regular file, or the kernel has no such locks (before Linux 3.15); ELOOP, it is a symbolic link;
+     * ENOENT, ENOTDIR, EROFS, ENOSPC, of its directory; ENOLCK or EOPNOTSUPP, of its file system; EMFILE, ENFILE; EBUSY,
+     * other pools of the process share make's tokens, and this one does not ask for those. */
     int32_t lease_errno;
     int32_t zero; /**< 0 */
 } weft_real_time;

@@ -10,28 +10,29 @@
  *     int error = weft_chunks_for(queue, &work);                         returns when all chunks are finished, by whomever
  *     weft_chunks_close(&queue);
  *
- * The journal. Each chunk has a log of records, numbered from 1: `held`, `done`, `fail`, `free`, `anew`. Record n of chunk c is
- * the symbolic link chunks/c.n, and the record is the text that the link points to. symlink(2) makes a name together with its
- * content, or fails because somebody was first: it appends a record, whole, to the log as it was read, or not at all. So of a
- * holder that finishes late and of a worker that takes its chunk over exactly one succeeds, and what a cache shows of the
- * directory may be old: it costs a refused call. There is no lock, so nobody who dies or is cut off keeps one. A record carries
- * a checksum; one that does not fit (a file system that lost half of it) is reported, and counts as not written. `done` is followed
- * by an fsync of the directory.
+ * The journal. Each chunk has a log of records, numbered from 1: `held`, `done`, `fail`, `free`, `anew`. Record n of chunk c
+ * is the symbolic link chunks/c.n, and the record is the text that the link points to. symlink(2) makes a name together with
+ * its content, or fails because somebody was first: it appends a record, whole, to the log as it was read, or not at all. So
+ * of a holder that finishes late and of a worker that takes its chunk over exactly one succeeds, and what a cache shows of
+ * the directory may be old: it costs a refused call. There is no lock, so nobody who dies or is cut off keeps one. A record
+ * carries a checksum; one that does not fit (a file system that lost half of it) is reported, and counts as not written.
+ * `done` is followed by an fsync of the directory.
  *
- * The lease. Who opens a queue is a worker with a random id and a file workers/ID, in which weft_chunks_renew counts up. A worker
- * whose count another one has seen unchanged for the lease, on its own CLOCK_MONOTONIC, has lost its chunks to whoever asks.
- * No time is compared between machines, and none is read that anybody can set. Of a worker on the same machine its death is
- * seen at once. A chunk may be what ends its workers (memory, a fault of the machine): when it has lost as many as the plan has
- * `losses` it has failed, with EOWNERDEAD.
+ * The lease. Who opens a queue is a worker with a random id and a file workers/ID, in which weft_chunks_renew counts up. A
+ * worker whose count another one has seen unchanged for the lease, on its own CLOCK_MONOTONIC, has lost its chunks to
+ * whoever asks. No time is compared between machines, and none is read that anybody can set. Of a worker on the same machine
+ * its death is seen at once. A chunk may be what ends its workers (memory, a fault of the machine): when it has lost as many
+ * as the plan has `losses` it has failed, with EOWNERDEAD.
  *
  * Bodies must be idempotent: the chunk of a worker that died, or was cut off and goes on, is run again from its beginning,
- * perhaps while the first is still at it. What a body leaves must be there, whole, before it returns, and the same each time:
- * write to a name of your own, fsync, rename. A worker that was stopped may do that late, over what another one has left: where
- * that matters, ask weft_chunks_check right before, and remove first what earlier workers of the chunk have left (`record` rises).
+ * perhaps while the first is still at it. What a body leaves must be there, whole, before it returns, and the same each
+ * time: write to a name of your own, fsync, rename. A worker that was stopped may do that late, over what another one has
+ * left: where that matters, ask weft_chunks_check right before, and remove first what earlier workers of the chunk have left
+ * (`record` rises).
  *
- * Every function that returns int returns WEFT_OK, one of weft.h's codes or one of those below; weft_chunks_why says in words
- * what the calling thread's last failure was. A queue is used by one thread at a time, but for weft_chunks_renew. Not in a
- * child of fork. File systems: those with symbolic links, as local ones, NFS, Lustre and CephFS; not SMB or FAT.
+ * Every function that returns int returns WEFT_OK, one of weft.h's codes or one of those below; weft_chunks_why says in
+ * words what the calling thread's last failure was. A queue is used by one thread at a time, but for weft_chunks_renew. Not
+ * in a child of fork. File systems: those with symbolic links, as local ones, NFS, Lustre and CephFS; not SMB or FAT.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -57,7 +58,8 @@ enum weft_chunks_error {
 
 /* The text of a code of this library or of weft.h. Never NULL; static storage. */
 WEFT_API const char *weft_chunks_strerror(int error);
-/* What the calling thread's last failed call was about: file, system's reason, chunk. Never NULL; until its next such call. */
+/* What the calling thread's last failed call was about: file, system's reason, chunk. Never NULL; until its next such
+ * call. */
 WEFT_API const char *weft_chunks_why(void);
 
 typedef struct weft_chunks weft_chunks; /* an open queue; opaque */
@@ -80,14 +82,14 @@ typedef struct weft_chunks_plan {
     uint32_t zero;     /* 0 */
 } weft_chunks_plan;
 
-/* Makes the queue in `directory`, which is made too if its parent is there. WEFT_OK, also when it holds a queue with the same
- * plan already; WEFT_EINVAL (NULL, an empty chunk, cuts out of order, more than WEFT_CHUNKS_MAX chunks, a label too long or
- * of two lines); WEFT_CHUNKS_OTHER; WEFT_CHUNKS_DAMAGED; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
+/* Makes the queue in `directory`, which is made too if its parent is there. WEFT_OK, also when it holds a queue with the
+ * same plan already; WEFT_EINVAL (NULL, an empty chunk, cuts out of order, more than WEFT_CHUNKS_MAX chunks, a label too
+ * long or of two lines); WEFT_CHUNKS_OTHER; WEFT_CHUNKS_DAMAGED; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
 WEFT_API int weft_chunks_create(const char *directory, const weft_chunks_plan *plan);
 
-/* Opens it as a new worker. The caller ends *queue with weft_chunks_close. Where nothing can be written (a read-only file system, no
- * permission, a full disk) it is opened all the same, for who only looks; claims say why they cannot be made. WEFT_OK; or, *queue NULL, WEFT_EINVAL,
- * WEFT_ENOMEM, WEFT_CHUNKS_OTHER, WEFT_CHUNKS_DAMAGED, WEFT_CHUNKS_SYSTEM. */
+/* Opens it as a new worker. The caller ends *queue with weft_chunks_close. Where nothing can be written (a read-only file
+ * system, no permission, a full disk) it is opened all the same, for who only looks; claims say why they cannot be made.
+ * WEFT_OK; or, *queue NULL, WEFT_EINVAL, WEFT_ENOMEM, WEFT_CHUNKS_OTHER, WEFT_CHUNKS_DAMAGED, WEFT_CHUNKS_SYSTEM. */
 WEFT_API int weft_chunks_open(weft_chunks **queue, const char *directory);
 
 /* Gives back what is still claimed, takes the worker's file away, frees the queue and sets *queue NULL. WEFT_OK;
@@ -114,10 +116,10 @@ WEFT_API int weft_chunks_renew(weft_chunks *queue);
 /* Is the chunk still the caller's? WEFT_OK; WEFT_CHUNKS_LOST; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM. */
 WEFT_API int weft_chunks_check(weft_chunks *queue, const weft_chunk *chunk);
 
-/* Notes that the chunk is finished, with `error` 0, or has failed, with a positive one. What the body wrote must be on disk before. On WEFT_OK
- * the record is. WEFT_CHUNKS_LOST: nothing was noted, another worker has it, or has finished it; WEFT_EINVAL (also a
- * negative error);
- * WEFT_CHUNKS_SYSTEM (a full disk): not noted, or not known to be on disk; call again, or leave it to the lease. */
+/* Notes that the chunk is finished, with `error` 0, or has failed, with a positive one. What the body wrote must be on disk
+ * before. On WEFT_OK the record is. WEFT_CHUNKS_LOST: nothing was noted, another worker has it, or has finished it;
+ * WEFT_EINVAL (also a negative error); WEFT_CHUNKS_SYSTEM (a full disk): not noted, or not known to be on disk; call again,
+ * or leave it to the lease. */
 WEFT_API int weft_chunks_finish(weft_chunks *queue, const weft_chunk *chunk, int error);
 
 /* Gives a claimed chunk back without having run it. As weft_chunks_finish. */
@@ -136,8 +138,9 @@ typedef struct weft_chunks_work {
 } weft_chunks_work;
 WEFT_API int weft_chunks_for(weft_chunks *queue, const weft_chunks_work *work);
 
-/* The outcome as the journal has it now. WEFT_OK: every chunk is done. The error of the lowest chunk that failed: every chunk
- * below is done. WEFT_ECANCELED; WEFT_CHUNKS_BUSY: some chunks are undecided; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
+/* The outcome as the journal has it now. WEFT_OK: every chunk is done. The error of the lowest chunk that failed: every
+ * chunk below is done. WEFT_ECANCELED; WEFT_CHUNKS_BUSY: some chunks are undecided; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM;
+ * WEFT_ENOMEM. */
 WEFT_API int weft_chunks_result(weft_chunks *queue);
 
 /* No chunk is claimed any more, by any worker; those that are claimed are finished as usual. WEFT_OK, also when it was
