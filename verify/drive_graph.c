@@ -28,8 +28,8 @@ static struct {
     weft_pool *pool;
     weft_pool *other;
     weft_graph *graph;
-    weft_node nodes[NODES];
-    struct item items[NODES];
+    weft_node nodes[NODES + 1];
+    struct item items[NODES + 1]; /* the last one is of graph_fan_early alone */
     uint32_t rounds;
     uint32_t met; /* the test's own */
 } world;
@@ -138,6 +138,25 @@ static void setup_fan(void) {
 }
 EXPLORE_DRIVER(graph_fan, .about = "one node before all others", .setup = setup_fan, .threads = {run_once},
                .check = check_whole, .flags = EXPLORE_NO_RESCUE);
+
+/* None of them is ready when the first of two predecessors has returned: whoever takes a part of them takes back what it
+ * then shares of it. */
+static void setup_fan_early(void) {
+    setup_pool(2);
+    AT_LAST(weft_graph_add(world.graph, &world.nodes[NODES], node_fn, &world.items[NODES]));
+    for (uint32_t i = 2; i <= NODES; i++) {
+        edge(0, i);
+        edge(1, i);
+    }
+    world.items[1].dawdles = true;
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+static void check_fan_early(void) {
+    EXPECT(world.items[NODES].runs == world.rounds);
+    check_whole();
+}
+EXPLORE_DRIVER(graph_fan_early, .about = "two nodes before all others, one of them long", .setup = setup_fan_early,
+               .threads = {run_twice}, .check = check_fan_early, .flags = EXPLORE_NO_RESCUE);
 
 /* A long node strands nothing: 2 goes on only when 3 has run. Whoever comes upon them, the other must come, awake or not. */
 static void setup_long(void) {

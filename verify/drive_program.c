@@ -21,7 +21,7 @@ static const struct program_limits limits = {.threads = 3,
                                              .pools = 2,
                                              .payload = 3000,
                                              .inline_max = 80,
-                                             .nodes = 5,
+                                             .nodes = 8,
                                              .is_model = true};
 static const struct program_limits sound_limits = {.threads = 3,
                                                    .workers = 2,
@@ -33,7 +33,7 @@ static const struct program_limits sound_limits = {.threads = 3,
                                                    .pools = 1,
                                                    .payload = 80,
                                                    .inline_max = 80,
-                                                   .nodes = 4,
+                                                   .nodes = 8,
                                                    .is_model = true,
                                                    .is_sound = true};
 /* Waits nested deeper than any table of weft's. */

@@ -241,8 +241,20 @@ static void draw_pool(struct draw *d, struct program_pool *pool) {
     }
 }
 
-static void draw_graph(struct draw *d, struct program_graph *graph) {
-    graph->nodes = (uint8_t)(1 + below(d, d->limits->nodes));
+/* A graph of layers: each node of one comes before all of the next. */
+static void draw_layers(struct draw *d, struct program_graph *graph) {
+    for (uint32_t first = 0, next = 1 + below(d, 2); next < graph->nodes;) {
+        uint32_t end = smaller(next + 1 + below(d, graph->nodes), graph->nodes);
+        for (uint32_t i = first; i < next; i++)
+            for (uint32_t k = next; k < end && graph->edges < PROGRAM_EDGES; k++) {
+                graph->edge[graph->edges].before = (uint8_t)i;
+                graph->edge[graph->edges++].after = (uint8_t)k;
+            }
+        first = next;
+        next = end;
+    }
+}
+static void draw_edges(struct draw *d, struct program_graph *graph) {
     uint32_t edges = graph->nodes < 2 ? 0 : below(d, smaller(2u * graph->nodes, PROGRAM_EDGES) + 1);
     for (uint32_t i = 0; i < edges; i++) {
         uint32_t before = below(d, graph->nodes), after = below(d, graph->nodes);
@@ -250,6 +262,13 @@ static void draw_graph(struct draw *d, struct program_graph *graph) {
         graph->edge[graph->edges].before = (uint8_t)smaller(before, after);
         graph->edge[graph->edges++].after = (uint8_t)(before < after ? after : before);
     }
+}
+static void draw_graph(struct draw *d, struct program_graph *graph) {
+    graph->nodes = (uint8_t)(1 + below(d, d->limits->nodes));
+    if (one_in(d, 2))
+        draw_layers(d, graph);
+    else
+        draw_edges(d, graph);
     for (uint32_t i = 0; i < graph->nodes; i++) {
         graph->body[i] = d->limits->depth > 0 && one_in(d, 4) ? draw_body(d, 1, 2, false) : NO_BODY;
         graph->code[i] = (uint8_t)(d->has_failures && one_in(d, 6) ? 1 + below(d, 30) : 0);

@@ -15,8 +15,8 @@ enum {
     PROGRAM_POOLS = 3, /* one after another */
     PROGRAM_SHARED = 4,
     PROGRAM_GRAPHS = 2,
-    PROGRAM_NODES = 12,
-    PROGRAM_EDGES = 24,
+    PROGRAM_NODES = 48,
+    PROGRAM_EDGES = 96,
     PROGRAM_PAYLOAD = 5000,
     NO_BODY = 255,
     NONE_FAILS = 0xffff

@@ -608,22 +608,22 @@ void spec_node_begins(struct frame *frame, struct node *node) {
 }
 
 /* "When a node fails the nodes after it, directly or not, do not run; all others do." */
-static uint32_t nodes_that_run(const struct program_graph *drawn) {
-    uint32_t runs = 0;
+static uint64_t nodes_that_run(const struct program_graph *drawn) {
+    uint64_t runs = 0;
     for (uint32_t node = 0; node < drawn->nodes; node++) {
         bool is_skipped = false; /* edges lead from lower to higher nodes */
         for (uint32_t i = 0; i < drawn->edges; i++) {
             uint32_t before = drawn->edge[i].before;
             is_skipped |= drawn->edge[i].after == node && ((runs >> before & 1) == 0 || drawn->code[before] != 0);
         }
-        if (!is_skipped) runs |= UINT32_C(1) << node;
+        if (!is_skipped) runs |= UINT64_C(1) << node;
     }
     return runs;
 }
 
 void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t active, int error) {
     const struct program_graph *drawn = graph->drawn;
-    uint32_t expected = nodes_that_run(drawn), ran = 0;
+    uint64_t expected = nodes_that_run(drawn), ran = 0;
     int failed = 0;
     stack_waits(frame, &graph->group, UINT32_MAX);
     frame->doing = DOES_NOTHING;
@@ -631,7 +631,7 @@ void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t activ
     for (uint32_t i = drawn->nodes; i-- > 0;) {
         struct node *node = &graph->node[i];
         if (!node_has(&node->begun)) continue;
-        ran |= UINT32_C(1) << i;
+        ran |= UINT64_C(1) << i;
         if (!node_has(&node->ended)) play_fail("a graph's run has returned, and node %u runs", i);
         world_reads(&graph->written[i], sizeof graph->written[i]);
         if (graph->written[i] != 1) play_fail("a graph's run has returned, and what node %u wrote is not there", i);
@@ -646,11 +646,11 @@ void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t activ
     if (error == WEFT_EFULL && ran == 0 && is_bounded && !pool_helps()) return;
     /* Another thread's run before this one need not have ended for this thread. */
     if (error == WEFT_EBUSY && ran == 0 && !knows_all(frame, &graph->ends)) return;
-    if ((ran & ~expected) != 0) play_fail("nodes %#x of a graph ran that must not", ran & ~expected);
+    if ((ran & ~expected) != 0) play_fail("nodes %#llx of a graph ran that must not", (unsigned long long)(ran & ~expected));
     if (error == WEFT_ECANCELED ? !may_cancel || failed != 0
                                 : error != failed || must_cancel > (error != 0) || (ran != expected && !may_cancel))
-        play_fail("a graph's run returned %d (%s); nodes %#x of %#x ran, the first failed with %d, cancelled: %s", error,
-                  weft_strerror(error), ran, expected, failed,
+        play_fail("a graph's run returned %d (%s); nodes %#llx of %#llx ran, the first failed with %d, cancelled: %s", error,
+                  weft_strerror(error), (unsigned long long)ran, (unsigned long long)expected, failed,
                   must_cancel  ? "yes"
                   : may_cancel ? "perhaps"
                                : "no");

@@ -267,7 +267,7 @@ WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
  * Runs every node once, each after its predecessors, and returns when all have returned. The waiting thread helps as in
  * weft_group_wait. A task or a node may run another graph. If a node fails (returns anything but 0), its direct and
  * indirect successors do not run; all other nodes do. The run waits for tasks that a node submits to its own group; the
- * node's successors do not.
+ * node's successors do not. An error of such a task is not the run's.
  * @param pool the pool
  * @param graph the graph, built
  * @return the code of the first node, in the order of adding, that failed, or one of these

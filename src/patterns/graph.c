@@ -449,14 +449,14 @@ static struct node *walk_take_back(struct walker *walker) {
     return node;
 }
 
+/* The walk may share a part of what it begins with, although no node of the rest is ready. */
 static void walk_run(struct walker *walker, const struct walk *walk) {
-    for (struct node *node = walk_begin(walker, walk); node != NULL; node = walk_take_back(walker)) {
-        do {
-            node_visit(walker->graph, node, walker->self);
-            node = walk_arrive(walker, node->first, node->first + node->successors);
-            if (walker->here != walker->first && UNLIKELY(fork_is_asked(walker->here)))
-                walker->here = fork_answer(walker->first, walker->here);
-        } while (node != NULL);
+    struct node *node = walk_begin(walker, walk);
+    while (node != NULL || (node = walk_take_back(walker)) != NULL) {
+        node_visit(walker->graph, node, walker->self);
+        node = walk_arrive(walker, node->first, node->first + node->successors);
+        if (walker->here != walker->first && UNLIKELY(fork_is_asked(walker->here)))
+            walker->here = fork_answer(walker->first, walker->here);
     }
 }
 
