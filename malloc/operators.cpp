@@ -11,7 +11,8 @@
 #include <dlfcn.h>
 #include <new>
 
-__asm__(".weak __gxx_personality_v0, __cxa_begin_catch, __cxa_end_catch, _Unwind_Resume");
+// The last is std::terminate.
+__asm__(".weak __gxx_personality_v0, __cxa_begin_catch, __cxa_end_catch, _Unwind_Resume, _ZSt9terminatev");
 
 // std::get_new_handler and std::__throw_bad_alloc, by their names in the object file.
 std::new_handler runtime_handler() noexcept __asm__("_ZSt15get_new_handlerv") __attribute__((weak));

@@ -448,7 +448,7 @@ static void refuse_payload(void *payload, size_t size, void *context) {
     (void)payload;
     (void)size;
     (void)context;
-    REQUIRE(!"a payload of weft's own reached clean");
+    REQUIRE(false && "a payload of weft's own reached clean");
 }
 
 /* Abort and destroy come while another thread runs a graph: its run ends, and no payload of weft's is seen. */

@@ -167,8 +167,8 @@ static void write_before_mapping(void) {
 }
 static void read_at(const char *p) {
     __asm__("" : "+r"(p));
-    static int sum;
-    sum += *p;
+    char byte = *p;
+    __asm__("" : : "r"(byte));
 }
 static void read_freed_run(void) {
     begin();

@@ -194,7 +194,7 @@ static void test_abort(void **state) {
 static int never_task(void *payload, weft_worker *self) {
     (void)payload;
     (void)self;
-    REQUIRE(!"a task that was to be dropped");
+    REQUIRE(false && "a task that was to be dropped");
     return 0;
 }
 

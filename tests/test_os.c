@@ -165,7 +165,7 @@ static void test_thread_stack(void **state) {
 
 static void never(void *argument) {
     (void)argument;
-    REQUIRE(!"a thread that was not to start");
+    REQUIRE(false && "a thread that was not to start");
 }
 
 static void test_thread_refused(void **state) {

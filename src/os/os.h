@@ -18,7 +18,10 @@
 
 /* Restores errno at the end of the block, however the block is left, to its value here. */
 #define KEEP_ERRNO int errno_kept __attribute__((cleanup(errno_restore), unused)) = errno
-INLINE void errno_restore(const int *kept) { errno = *kept; }
+INLINE void errno_restore(const int *kept) {
+    __asm__("" ::: "memory"); /* clang believes that malloc leaves errno as it is, and would drop the line below */
+    errno = *kept;
+}
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 

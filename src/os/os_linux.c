@@ -11,7 +11,8 @@
  * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it with
  * ordinary ones. Without contention the kernel is not called. With contention, the kernel changes the word by
  * read-modify-writes, so an acquire of the word after them still meets the release before them. Where the kernel does not
- * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields.
+ * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields. A thread whose number gettid refuses to tell locks
+ * with ID_UNKNOWN: its bits say already all that the kernel would mark. If it slept, the kernel has written its real number.
  *
  * Ordering table
  * O1  os_try_lock, cas  acquire  O3, O5  a holder would not see what the previous holder wrote
@@ -550,8 +551,16 @@ bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
     const thread_record *record = (const thread_record *)thread.handle;
     return record != NULL && pthread_getaffinity_np(record->thread, sizeof *set, (cpu_set_t *)set) == 0;
 }
+#define ID_UNKNOWN UINT32_MAX
+
+static NOINLINE uint32_t thread_id_ask(void) {
+    KEEP_ERRNO;
+    long id = syscall(SYS_gettid);
+    return id > 0 ? (uint32_t)id : ID_UNKNOWN;
+}
+
 uint32_t os_thread_id(void) {
-    if (UNLIKELY(thread_id_known == 0)) thread_id_known = (uint32_t)syscall(SYS_gettid);
+    if (UNLIKELY(thread_id_known == 0)) thread_id_known = thread_id_ask();
     return thread_id_known;
 }
 
@@ -583,7 +592,7 @@ void os_lock(os_mutex *mutex) {
 void os_unlock(os_mutex *mutex) {
     uint32_t self = os_thread_id();
     if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
-    ASSERT((self & FUTEX_TID_MASK) == os_thread_id()); /* the caller holds it */
+    ASSERT((self & FUTEX_TID_MASK) == os_thread_id() || os_thread_id() == ID_UNKNOWN); /* the caller holds it */
     KEEP_ERRNO;
     or_rel(O5, &mutex->word, 0u); /* a thread sleeps */
     futex_pi(mutex, FUTEX_UNLOCK_PI);

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HARMLESS = {
-    "free memcmp memcpy memset snprintf strchr strcmp strcspn strerror strlen strncmp strrchr strstr strtoll strtoul strtoull vsnprintf "
+    "bcmp free memcmp memcpy memset snprintf strchr strcmp strcspn strerror strlen strncmp strrchr strstr strtoll strtoul strtoull vsnprintf "
     "getpid __errno_location __tls_get_addr __stack_chk_fail": "on text or memory, or on what the thread itself has",
     "pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_condattr_destroy pthread_condattr_init "
     "pthread_condattr_setclock pthread_join pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock":

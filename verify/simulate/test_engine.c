@@ -169,7 +169,7 @@ static void find_place(const sim_site *site, void *context) {
 
 static void attribution(void) {
     sites_reset();
-    for (unsigned i = 0; i < 3; i++) place = __LINE__, add_rlx(line(30), 1);
+    for (unsigned i = 0; i < 3; i++) place = __LINE__, (void)add_rlx(line(30), 1);
     sites_keep();
     sites_each_kept(find_place, NULL);
     expect("charged to the line", charged, 100 + 3 * (1 + 4));
