@@ -13,6 +13,10 @@
  * they have as many threads of their own as a call needs, the calling thread among them, and calls take turns. A forked
  * child has OpenBLAS's own threads; a fork waits for the current call.
  *
+ * Only one thread at a time may factorise by LU (dgetrf, dgesv and their like). OpenBLAS 0.3.34 gives jobs of it to its own
+ * threads without waiting for another caller's, and with any callback two such callers hang. Products and Cholesky
+ * factorisations may overlap.
+ *
  * If the names have a prefix, as in scipy_openblas32, define WEFT_OPENBLAS_PREFIX(name) as scipy_##name. */
 #ifndef WEFT_HOOKS_OPENBLAS_H
 #define WEFT_HOOKS_OPENBLAS_H
