@@ -18,6 +18,9 @@
 
 #include <weft.hpp>
 
+#if __cplusplus < 202002L
+#error "weft_execution.hpp needs C++20"
+#endif
 #if !__has_include(<stdexec/execution.hpp>)
 #error                                                                                                                      \
     "weft_execution.hpp needs stdexec, NVIDIA's reference implementation of P2300: headers alone; give the compiler their directory (-I)"
