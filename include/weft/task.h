@@ -42,8 +42,8 @@ typedef struct weft_group {
 #define WEFT_GROUP_URGENT 2u
 /** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
  * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits
- * for the group runs its tasks in addition to that number. A task inside weft_block_begin does not count;
- * after weft_block_end it goes on, even beside as many others. */
+ * for the group runs its tasks in addition to that number. A task does not count while it sleeps in a wait or is inside
+ * weft_block_begin; afterwards it goes on, even beside as many others. */
 #define WEFT_GROUP_BACKGROUND 4u
 /** If a worker would start one of its tasks after the deadline (weft_group_deadline), it cancels the group instead, as
  * weft_group_cancel does. */
