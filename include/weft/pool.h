@@ -54,8 +54,8 @@ enum weft_full {
 /** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
  * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task and no
- * spare is left (weft_group_wait_until). */
+/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task, of this
+ * pool or another, and no spare is left (weft_group_wait_until). */
 #define WEFT_POOL_NO_HELP 2u
 /** Workers do not change their affinity. Without this flag, a worker that was woken on its waker's CPU although another
  * CPU was free, and whose tasks take under 200 us, removes that CPU from its affinity for a while when it sleeps. Tasks

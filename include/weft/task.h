@@ -223,7 +223,7 @@ enum weft_help {
      * forked calls of these tasks. */
     WEFT_HELP_BELOW = 0,
     WEFT_HELP_ANY = 1, /**< runs any task of the pool; tasks that wait in this way nest on one stack without bound */
-    WEFT_HELP_NONE = 2 /**< runs no task */
+    WEFT_HELP_NONE = 2 /**< runs no task, unless no other thread is left to (weft_group_wait_until) */
 };
 
 /**
@@ -259,7 +259,9 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * tasks: enough for chains of any length in which each task waits for the one that it has submitted. For other waits in
  * tasks, an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait
  * returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
- * inside weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such
+ * inside weft_block_begin. If every thread of that other pool waits as well, and no spare is left there, the wait runs
+ * tasks of its group itself, whatever `help` says; in an ordered pool only as above, and it goes on waiting otherwise. So
+ * pools may call each other to any depth, also through weft_graph_run and loops. A task that blocks on anything else without weft_block_begin counts as running, so such
  * waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own

@@ -413,6 +413,14 @@ static void guests_unblock(const os_self *self) {
     }
 }
 
+bool pool_is_visited(const weft_pool *pool) {
+    const os_self *self = os_self_get();
+    if (self->is_worker && self->pool_id != pool->id) return true;
+    for (const struct seating *seating = self->seatings; seating != NULL; seating = seating->next)
+        if (seating->pool_id != pool->id && seating_is_inside(seating)) return true;
+    return false;
+}
+
 void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns) {
     const os_self *self = os_self_get();
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
