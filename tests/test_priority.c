@@ -207,6 +207,50 @@ static void test_blocked_ones_give_their_slot(void **state) {
     }
 }
 
+/* A task in the only slot sleeps in a wait for a task that waits for the next background task: that gets the slot. */
+static struct {
+    weft_pool *pool;
+    weft_group between, needed;
+    gate is_between, in_slot;
+} asleep;
+
+static int wait_in_slot(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    sem_post(&asleep.in_slot.entered);
+    REQUIRE(weft_group_wait(asleep.pool, &asleep.between) == WEFT_OK);
+    return 0;
+}
+static int need_slot(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    sem_post(&asleep.is_between.entered);
+    await(&asleep.is_between.opened);
+    REQUIRE(weft_group_wait_until(asleep.pool, &asleep.needed, WEFT_HELP_NONE, 0) == WEFT_OK);
+    return 0;
+}
+static void test_sleeping_ones_give_their_slot(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND);
+        asleep.pool = pool_of(2, 1, round % 2 == 0 ? WEFT_POOL_NO_HELP : 0);
+        asleep.between = (weft_group)WEFT_GROUP_INIT;
+        asleep.needed = background;
+        atomic_uint count = 0;
+        gate_init(&asleep.is_between), gate_init(&asleep.in_slot);
+        assert_int_equal(weft_submit(asleep.pool, &asleep.between, need_slot, NULL, 0), WEFT_OK);
+        await(&asleep.is_between.entered);
+        assert_int_equal(weft_submit(asleep.pool, &background, wait_in_slot, NULL, 0), WEFT_OK);
+        await(&asleep.in_slot.entered);
+        for (unsigned i = 0; i < 3; i++) assert_int_equal(submit_count(asleep.pool, &asleep.needed, &count), WEFT_OK);
+        if (round % 4 < 2) nap(); /* the first one sleeps by then, or falls asleep later */
+        gate_open(&asleep.is_between);
+        assert_int_equal(weft_group_wait_until(asleep.pool, &background, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(asleep.pool, &asleep.between, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(asleep.pool, &asleep.needed, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(atomic_load(&count), 3);
+        end_pool(asleep.pool);
+    }
+}
+
 /* A gate that tells who stands in it. */
 struct indexed_gate {
     gate gate;
@@ -472,6 +516,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_spare_stands_in_after_section),
         cmocka_unit_test(test_ways_round_the_slots),
         cmocka_unit_test(test_blocked_ones_give_their_slot),
+        cmocka_unit_test(test_sleeping_ones_give_their_slot),
         cmocka_unit_test(test_nobody_helps_a_background_task),
         cmocka_unit_test(test_nobody_helps_what_a_wait_runs),
         cmocka_unit_test(test_ends),

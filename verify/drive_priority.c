@@ -154,10 +154,11 @@ EXPLORE_DRIVER(priority_take, .about = "two take the only slot", .setup = setup_
                .check = check_taken);
 
 /* A task in the only slot waits for a group whose task is published while a worker looks for work, which has no slot for
- * it. The wait needs none. */
+ * it until the wait sleeps. The wait needs none. */
 static weft_group awaited;
 static int waits(void *payload, weft_worker *self) {
     (void)payload;
+    world.running++;
     EXPECT(weft_group_wait(weft_worker_pool(self), &awaited) == WEFT_OK);
     world.ran++;
     return 0;
@@ -188,7 +189,7 @@ static void publish_for_wait(void) {
     struct weft_worker *outside = seat(2);
     struct record *record = record_at(&world.pool->groups, id_index(awaited.id));
     const uint32_t payload = 1;
-    while (load_rlx(&world.pool->background_runs) == 0) os_pause();
+    while (world.running == 0) os_pause();
     EXPECT(weft_submit(world.pool, &awaited, counts, &payload, sizeof payload) == WEFT_OK);
     counter_complete(counter_of(record, outside->counter), false, 1);
     worker_settle(outside, record);

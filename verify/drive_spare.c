@@ -33,6 +33,11 @@ static void create_of(uint32_t workers, uint32_t spares, bool is_section, uint32
     world.is_section = is_section;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
 }
+/* No task is short: nobody polls, which would find work without a wake, though late; and nobody counts CPUs. */
+static void create_asleep(uint32_t workers, uint32_t spares, bool is_section) {
+    create_of(workers, spares, is_section, WEFT_POOL_NO_HELP | WEFT_POOL_BIND);
+    world.pool->tiny_ticks = world.pool->short_ticks = 0;
+}
 static void create(uint32_t spares, bool is_section, uint32_t flags) { create_of(1, spares, is_section, flags); }
 static void submit(weft_group *group, weft_fn fn) {
     const uint32_t payload = 1;
@@ -176,6 +181,91 @@ static void end_behind(void) {
 }
 EXPLORE_DRIVER(spare_background, .about = "a background task blocks until another has run; one slot", .setup = setup_behind,
                .threads = {run_behind}, .check = end_behind, .flags = EXPLORE_NO_RESCUE);
+
+/* A background task in the only slot waits for a task that waits, or is in a section, until another background task has run. While
+ * the first sleeps, the other has its slot. */
+static int waits_in_slot(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    await(&world.is_forked); /* it is begun elsewhere */
+    set(&world.is_begun);
+    EXPECT(weft_group_wait(world.pool, &world.next) == WEFT_OK);
+    return 0;
+}
+static int needs_slot(void *payload, weft_worker *self) {
+    (void)payload;
+    set(&world.is_forked);
+    await(&world.is_begun);
+    if (!world.is_section) {
+        EXPECT(wait_idly(&world.needed) == WEFT_OK);
+        return 0;
+    }
+    weft_block_begin(self);
+    await(&world.is_done);
+    weft_block_end(self);
+    return 0;
+}
+static void run_in_slot(void) {
+    submit(&world.next, needs_slot);
+    submit(&world.group, waits_in_slot);
+    submit(&world.needed, needed);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.next) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+}
+static void setup_in_slot(void) {
+    create_asleep(2, 1 + explore_pick(2), explore_pick(2) != 0);
+    world.group.flags = world.needed.flags = WEFT_GROUP_BACKGROUND;
+}
+EXPLORE_DRIVER(spare_background_wait, .about = "a background task sleeps in a wait until another has run; one slot",
+               .setup = setup_in_slot, .threads = {run_in_slot}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* Each task of a row waits for the next one's group, as the seed says: helping, idly or in a section. Any of them are background tasks,
+ * and there is one slot. There are spares for all. */
+enum { ROW = 4 };
+enum { ROW_HELPS, ROW_WAITS, ROW_BLOCKS, ROW_WAYS };
+static struct {
+    weft_group group[ROW];
+    os_word is_done[ROW];
+    uint32_t way[ROW];
+} row; /* the test's own, but for the words */
+
+static int row_task(void *payload, weft_worker *self) {
+    uint32_t at = *(uint32_t *)payload;
+    if (at + 1 < ROW && row.way[at] == ROW_BLOCKS) {
+        weft_block_begin(self);
+        await(&row.is_done[at + 1]);
+        weft_block_end(self);
+    } else if (at + 1 < ROW) {
+        enum weft_help help = row.way[at] == ROW_HELPS ? WEFT_HELP_BELOW : WEFT_HELP_NONE;
+        EXPECT(weft_group_wait_until(world.pool, &row.group[at + 1], help, 0) == WEFT_OK);
+    }
+    world.ran++;
+    set(&row.is_done[at]);
+    return 0;
+}
+static void run_row(void) {
+    bool backwards = explore_pick(2) != 0;
+    for (uint32_t i = 0; i < ROW; i++) {
+        uint32_t at = backwards ? ROW - 1 - i : i;
+        EXPECT(weft_submit(world.pool, &row.group[at], row_task, &at, sizeof at) == WEFT_OK);
+    }
+    for (uint32_t i = 0; i < ROW; i++) EXPECT(weft_group_wait(world.pool, &row.group[i]) == WEFT_OK);
+}
+static void setup_row(void) {
+    memset(&row, 0, sizeof row);
+    create_asleep(1 + explore_pick(2), ROW + 1, false);
+    for (uint32_t i = 0; i < ROW; i++) {
+        row.way[i] = explore_pick(ROW_WAYS);
+        if (explore_pick(3) != 0) row.group[i].flags = WEFT_GROUP_BACKGROUND;
+    }
+}
+static void end_row(void) {
+    EXPECT(world.ran == ROW);
+    world.ran = 1;
+    end();
+}
+EXPLORE_DRIVER(spare_background_row, .about = "tasks in a row wait for the next, mostly background ones; one slot",
+               .setup = setup_row, .threads = {run_row}, .check = end_row, .flags = EXPLORE_NO_RESCUE);
 
 /* A wait that helps nobody sleeps, for a spare stands in. Then that one, too, can run nothing more, and it is the last: the
  * wait helps after all. */

@@ -54,8 +54,8 @@ enum weft_full {
 /** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
  * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task and no
- * spare is left (weft_group_wait_until). */
+/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task, of this
+ * pool or another, and no spare is left (weft_group_wait_until). */
 #define WEFT_POOL_NO_HELP 2u
 /** Workers do not change their affinity. Without this flag, a worker that was woken on its waker's CPU although another
  * CPU was free, and whose tasks take under 200 us, removes that CPU from its affinity for a while when it sleeps. Tasks
@@ -141,7 +141,9 @@ typedef struct weft_config {
      * percent, at most 100. 0: 12, or none if spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. Always none on one
      * CPU. */
     int32_t expect_percent;
-    uint32_t background_max; /**< most tasks of WEFT_GROUP_BACKGROUND groups that run at once; 0: half the workers, or 1 */
+    /** Most tasks of WEFT_GROUP_BACKGROUND groups that run at once, without those asleep in a wait and those inside
+     * weft_block_begin; 0: half the workers, or 1. */
+    uint32_t background_max;
     /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for lack of
      * CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK. Then the pool runs without it, and weft_pool_real_time reports that. A
      * real-time worker may spin for an eighth of what the system lets such threads run (sched_rt_runtime_us in each

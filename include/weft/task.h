@@ -42,8 +42,8 @@ typedef struct weft_group {
 #define WEFT_GROUP_URGENT 2u
 /** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
  * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits
- * for the group runs its tasks in addition to that number. A task inside weft_block_begin does not count;
- * after weft_block_end it goes on, even beside as many others. */
+ * for the group runs its tasks in addition to that number. A task does not count while it sleeps in a wait or is inside
+ * weft_block_begin; afterwards it goes on, even beside as many others. */
 #define WEFT_GROUP_BACKGROUND 4u
 /** If a worker would start one of its tasks after the deadline (weft_group_deadline), it cancels the group instead, as
  * weft_group_cancel does. */
@@ -223,7 +223,7 @@ enum weft_help {
      * forked calls of these tasks. */
     WEFT_HELP_BELOW = 0,
     WEFT_HELP_ANY = 1, /**< runs any task of the pool; tasks that wait in this way nest on one stack without bound */
-    WEFT_HELP_NONE = 2 /**< runs no task */
+    WEFT_HELP_NONE = 2 /**< runs no task, unless no other thread is left to (weft_group_wait_until) */
 };
 
 /**
@@ -259,7 +259,9 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * tasks: enough for chains of any length in which each task waits for the one that it has submitted. For other waits in
  * tasks, an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait
  * returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
- * inside weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such
+ * inside weft_block_begin. If every thread of that other pool waits as well, and no spare is left there, the wait runs
+ * tasks of its group itself, whatever `help` says; in an ordered pool only as above, and it goes on waiting otherwise. So
+ * pools may call each other to any depth, also through weft_graph_run and loops. A task that blocks on anything else without weft_block_begin counts as running, so such
  * waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own

@@ -650,7 +650,7 @@ static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) 
     seat->hands_over = true;
     int error = weft_submit_object(pool, &group, &type, &handed);
     seat->hands_over = false;
-    (void)weft_group_wait(pool, &group); /* even after an error: the group may be open. The result is the children's */
+    (void)task_await_own(pool, &group); /* even after an error: the group may be open */
     return error != WEFT_OK ? error : result;
 }
 

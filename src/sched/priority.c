@@ -6,7 +6,9 @@
  * claimed from last, and for background tasks after all else.
  *
  * A worker takes a slot before it claims a background task. So at most background_max of them run, not counting those run by
- * waits that help with their own groups. So a worker may sleep though there is a task, because it found no slot for it:
+ * waits that help with their own groups. A task whose thread sleeps in a wait, or is in a blocking section, has given its slot
+ * back: what it waits for may need another background task. Afterwards it takes a slot whether there is one or not, so for a while
+ * more may run than background_max. A worker may sleep though there is a task, because it found no slot for it:
  *
  *   Giver of a slot                          Publisher of a background task    Worker about to sleep
  *     1. runs - 1                              1. publishes (L6)                 1. announces it (park.c)
@@ -15,7 +17,8 @@
  *        wakes a sleeper
  *
  * Of any two of these, one sees in its step 3 what the other did in its step 1. So if a slot is given after publisher and sleeper
- * looked for one, the giver finds the task and the sleeper.
+ * looked for one, the giver finds the task and the sleeper. A giver that is about to sleep in a wait counts as held up by then (seat.c),
+ * so nobody relies on its CPU being busy. A sleeper that it relies on instead of waking it is one that polls.
  *
  * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So a publisher that finds
  * no slot wakes the waits of that group. If the publisher relied on a worker, and that worker then finds no slot, the worker's last
@@ -137,8 +140,10 @@ void priority_pause(struct weft_worker *seat) {
     priority_give(seat);
 }
 
+void priority_take_back(weft_pool *pool) { add_rlx(&pool->background_runs, 1); }
+
 void priority_resume(weft_pool *pool) {
-    add_rlx(&pool->background_runs, 1);
+    priority_take_back(pool);
     pool_stand_aside(pool);
 }
 

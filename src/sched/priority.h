@@ -51,10 +51,12 @@ bool priority_take(weft_pool *pool);
 void priority_give(struct weft_worker *seat);
 
 /* begin, end: around a task that runs in a slot; if no worker is left for other tasks, a spare stands in; end gives the slot back.
- * pause, resume: around a blocking section in that task; pause gives the slot back, resume takes one even if none is left. */
+ * pause, resume: around a blocking section in that task; pause gives the slot back, resume takes one even if none is left.
+ * give, take_back: the same around a sleep in a wait, in which the task still counts among those that take a worker. */
 void priority_begin(struct weft_worker *seat);
 void priority_end(struct weft_worker *seat);
 void priority_pause(struct weft_worker *seat);
 void priority_resume(weft_pool *pool);
+void priority_take_back(weft_pool *pool);
 
 #endif

@@ -413,6 +413,14 @@ static void guests_unblock(const os_self *self) {
     }
 }
 
+bool pool_is_visited(const weft_pool *pool) {
+    const os_self *self = os_self_get();
+    if (self->is_worker && self->pool_id != pool->id) return true;
+    for (const struct seating *seating = self->seatings; seating != NULL; seating = seating->next)
+        if (seating->pool_id != pool->id && seating_is_inside(seating)) return true;
+    return false;
+}
+
 void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns) {
     const os_self *self = os_self_get();
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
@@ -425,11 +433,12 @@ void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t de
     if (blocks) weft_block_end(own);
 }
 
-static void hold_up(const struct weft_worker *seat) {
+static void hold_up(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if (!seat->is_worker) add_rlx(&pool->guests_asleep, 1);
     if (!seat->is_worker || seat->blocking > 0) return;
     uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
+    if (load_rlx(&seat->in_background)) priority_give(seat);
     fence_rmw_sc(P15);
     if (pool_spares_wanted(pool) == 0 || (held_up < load_rlx(&pool->workers) && pool_has_runner(pool))) return;
     if (pool_call_spares(pool)) return;
@@ -438,7 +447,9 @@ static void hold_up(const struct weft_worker *seat) {
 
 static void let_go(const struct weft_worker *seat) {
     if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, UINT32_MAX);
-    if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
+    if (!seat->is_worker || seat->blocking > 0) return;
+    add_rlx(&seat->pool->held_up, UINT32_MAX);
+    if (load_rlx(&seat->in_background)) priority_take_back(seat->pool);
 }
 
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns) {

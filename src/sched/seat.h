@@ -44,6 +44,8 @@ void pool_stand_down(weft_pool *pool);
 void pool_stand_aside(weft_pool *pool);
 /* Sleeps on an event of that pool. If the caller runs a task of another pool, it is in a blocking section there meanwhile. */
 void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns);
+/* Is the calling thread inside a task of another pool? */
+bool pool_is_visited(const weft_pool *pool);
 /* Called before a wait inside a task: other threads may take the unstarted rest of the seat's claim at once. false: there is no
  * rest. rest_keep: called after the wait. */
 bool rest_offer(struct weft_worker *seat);

@@ -13,14 +13,22 @@
  * thread's lane, as long as that task is of its group: so no task starts early. Other threads run tasks of other groups; the
  * thread that claims one tells the lane's owner (D14), because the task behind it is now next.
  *
+ * A visit is a wait outside all tasks of its pool, but inside a task of another. While it sleeps, it is in a blocking section of that
+ * other pool, so a spare stands in for its thread there (pool_wait). All threads of this pool may sleep in the other one at that time,
+ * and the other's in this: then nobody is left to run what they wait for. So a visit that helps nobody is woken as the waits in this
+ * pool's sections are, when the last of this pool's threads falls asleep and no spare can come (P14, P15, D12), and looks for that after
+ * its own fence (T17). It then helps after all. The last wait of a chain of calls waits for a task that nobody has begun, and begins it:
+ * so the chain gets as deep as it likes. In an ordered pool a visit only runs what is next in its own lane, by the rule above. It never
+ * gives up: that would free no thread of this pool, and these may come back.
+ *
  * A wait that closes the record later, in its loop, wakes nobody. A waiter that sleeps saw unequal sums. Either a completion was
  * missing, and the thread that completes last wakes it (G4, G11, T17); or a submission was about to be taken back, and the thread
  * that takes it back wakes it (count_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
- *   T17 wait_sleep: fence                sc       G4, R10, T29, D14  the thread that completes last, opens a loop, closes a circle
- *                                                 or claims from its lane misses the sleeper, and the sleeper misses that
+ *   T17 wait_sleep: fence                sc       G4, R10, T29, D14, P14, P15, D12  the thread that completes last, opens a loop, closes a circle,
+ *                                                 claims from its lane or is the last to sleep misses the sleeper, and the sleeper misses that
  *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had already looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
  *   T24 weft_group_boost: load id              acquire  T11 the record is not open yet
@@ -50,6 +58,8 @@ struct wait {
     bool slept;       /* its last call of wait_sleep found nothing and slept */
     bool counts;      /* its thread counts because of it (tokens.h) */
     bool has_ended;   /* it has ended the group */
+    bool has_asked;   /* the next is known: it has been about to sleep */
+    bool is_visit;    /* it is in no task of this pool, but in one of another; only of a wait that helps nobody */
     bool cancelled;   /* it must end, and the group was cancelled */
 };
 
@@ -87,9 +97,11 @@ static bool wait_close(struct wait *wait) {
 static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
 
 /* The wait helps no group, and no thread may be left to run what it waits for. The wait is inside a task, which may run on
- * an outside thread, too. */
+ * an outside thread, too, or a visit. In an ordered pool a visit only runs what is next, if it may. */
 static bool wait_is_stranded(const struct wait *wait) {
-    return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
+    if (wait->help != WEFT_HELP_NONE || (!wait->blocks && !wait->is_visit)) return false;
+    if (wait->is_visit && wait->seat->pool->ordered && !wait->must_end) return false;
+    return !pool_has_runner(wait->seat->pool);
 }
 
 /* What the wait may take from sources other than lanes: work of the group, or of one below it. */
@@ -101,8 +113,9 @@ static struct source_filter wait_filter(const struct wait *wait) {
  * lane itself, if that task is of the wait's group. */
 static bool wait_is_stuck(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
-    if (!seat->pool->ordered || seat->frame == NULL || wait->is_one) return false;
-    if ((seat->pool->config.flags & WEFT_POOL_NO_HELP) != 0 && !seat->is_worker) return false;
+    if (!seat->pool->ordered || wait->is_one) return false;
+    if (wait->is_visit) return !pool_has_runner(seat->pool) && !pool_call_spares(seat->pool);
+    if (seat->frame == NULL) return false;
     return seat->blocking > 0 ? !seat->has_spare : !pool_spare_may_come(seat->pool);
 }
 static bool is_next(const void *context, uint32_t index) {
@@ -159,6 +172,9 @@ static void wait_sleep(struct wait *wait) {
 
 /* The same, but returns false if this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
+    if (!wait->has_asked && wait->help == WEFT_HELP_NONE && wait->seat->frame == NULL)
+        wait->is_visit = pool_is_visited(wait->seat->pool);
+    wait->has_asked = true;
     struct groups *groups = &wait->seat->pool->groups;
     struct continuation_wait mine = {
         .record = wait->record, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL, .insists = wait->must_end};
