@@ -29,7 +29,7 @@ HARMLESS = {
     "mprotect": "a guard that is refused is memory that nobody has: test_heap_secure.c",
     "getrlimit": "of a limit that there is",
     "sigemptyset sigaddset sigismember": "of a set on the stack",
-    "sigtimedwait": "takes back SIGPIPE, which a write has just raised for this thread",
+    "sigtimedwait": "takes back SIGPIPE or SIGXFSZ, which a write has just raised for this thread",
     "sigaction backtrace": "of a signal that can be handled; a stack that is not known is short",
     "__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable": "of the compiler's, when loaded",
 }
