@@ -226,6 +226,7 @@ weft_pool *pool_make(const weft_config *config) {
 static void pools_forked(void) {
     registry_forked();
     tokens_forked();
+    observe_forked();
     own.lock = (os_mutex){0};
     own.pool = NULL;
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 CANNOT_FAIL = "on text or memory, or on what the thread itself has"
 HARMLESS = {
-    "abort free memcmp memcpy memmem memmove memset snprintf strchr strcmp strcspn strlen strncmp strnlen strrchr strspn sigdelset sigfillset "
+    "abort free memcmp memcpy memmem memmove memset snprintf strchr strcmp strcspn strlen strncmp strnlen strrchr strspn strstr sigdelset sigfillset "
     "__errno_location __stack_chk_fail __snprintf_chk __memcpy_chk __memset_chk __tls_get_addr _GLOBAL_OFFSET_TABLE_ "
     "__rseq_offset pthread_self pthread_once pthread_setcancelstate pthread_sigmask": CANNOT_FAIL,
     "_dl_find_object": "of an address that no file has, as of any other",

@@ -449,7 +449,7 @@ static void test_config(void **state) {
     unlink(counters);
 }
 
-/* A program with several pools, all configured from one environment, that also writes to the file itself. */
+/* A program with several pools, all configured from one environment, that also writes to the file for the counters itself. */
 static void test_one_file(void **state) {
     (void)state;
     char counters[64];
@@ -467,14 +467,16 @@ static void test_one_file(void **state) {
     end_pool(much);
     end_pool(little);
     char *text = text_of(path);
-    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
+    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 38);
     assert_int_equal(count_of(text, "\"traceEvents\""), 1);
+    assert_int_equal(count_of(text, "\"pools\":2,"), 1);
     free(text);
     text = text_of(counters);
     assert_int_equal(strncmp(text, "the program's own line\nweft pool", 32), 0);
     assert_int_equal(count_of(text, "counters of 1 worker"), 2);
     free(text);
     unlink(counters);
+    unlink(path);
 }
 
 /* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines, the timeline and the counters stand
@@ -624,6 +626,7 @@ static void test_forked_child(void **state) {
     char *text = text_of(path);
     assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
     free(text);
+    unlink(path);
 }
 
 int main(int argc, char **argv) {

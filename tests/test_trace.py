@@ -26,8 +26,9 @@ SCHEMA = {
     "type": "object", "required": ["traceEvents", "displayTimeUnit", "otherData"], "additionalProperties": False,
     "properties": {
         "displayTimeUnit": {"const": "ns"},
-        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped", "monotonic_ns"], "additionalProperties": False,
-                      "properties": {"weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
+        "otherData": {"type": "object", "additionalProperties": False,
+                      "required": ["weft", "events_per_thread", "dropped", "monotonic_ns", "pools", "process", "process_start"],
+                      "properties": {"pools": {"const": 1}, "process": {"type": "integer", "minimum": 1}, "process_start": {"type": "integer"}, "weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
                                      "dropped": {"type": "integer", "minimum": 0},
                                      "monotonic_ns": {"type": "integer", "minimum": 1}}},
         "traceEvents": {"type": "array", "minItems": 1, "items": {"anyOf": [

@@ -280,26 +280,21 @@ static void looker_end(weft_pool *pool) {
 
 #define TRACE_EVENTS_DEFAULT 65536u
 
-/* Opens the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
-static int file_open(weft_pool *pool, const char **path, int (*open_file)(const char *), int *file) {
-    if (*path == NULL) return WEFT_OK;
-    if (!store_text(&pool->store, path)) return WEFT_ENOMEM;
-    *file = open_file(*path) + 1;
+/* Opens the file for the counters, if the configuration names one, and keeps the name. */
+static int stats_file_open(weft_pool *pool) {
+    int *file = &observe_of_pool(pool)->stats_file;
+    if (pool->config.stats == NULL) return WEFT_OK;
+    if (!store_text(&pool->store, &pool->config.stats)) return WEFT_ENOMEM;
+    *file = os_append(pool->config.stats) + 1;
     return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 
-/* As file_open; in a directory, each pool writes a file of its own. */
-static int trace_file_open(weft_pool *pool) {
-    char name[FILE_NAME_BYTES];
-    int *file = &observe_of_pool(pool)->trace.file;
-    int directory = pool->config.trace == NULL ? -1 : os_open_directory(pool->config.trace);
-    if (directory < 0) return file_open(pool, &pool->config.trace, os_create, file);
-    observe_file_name(pool, "trace", name);
-    os_remove_in(directory, name); /* left by a killed process that had the same number */
-    *file = os_append_in(directory, name) + 1;
-    os_close(directory);
-    if (*file == 0) return WEFT_EINVAL;
-    return store_text(&pool->store, &pool->config.trace) ? WEFT_OK : WEFT_ENOMEM;
+static bool stats_file_write(const weft_pool *pool) {
+    int fd = observe_of_pool(pool)->stats_file - 1;
+    if (!files_lock(fd)) return false;
+    bool is_written = weft_pool_stats_print(pool, fd) == WEFT_OK;
+    files_unlock(fd);
+    return is_written;
 }
 
 static void file_close(int *file) {
@@ -314,7 +309,7 @@ int observer_start(weft_pool *pool) {
         config->trace_events += config->trace_events & -config->trace_events;
     if (config->stack_wait_ns != 0) os_stacks_begin(); /* if this fails, the dump says so */
     int error = trace_file_open(pool);
-    if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
+    if (error == WEFT_OK) error = stats_file_open(pool);
     if (error == WEFT_OK) error = publish_start(pool);
     if (error == WEFT_OK && (config->watchdog_ns != 0 || config->top != NULL)) error = looker_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
@@ -340,13 +335,9 @@ void observer_end(weft_pool *pool) {
     }
     looker_end(pool);
     publish_end(pool);
-    if (observe_of_pool(pool)->trace.file > 0) {
-        os_empty(observe_of_pool(pool)->trace.file - 1); /* another pool may have written to it since */
-        if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)
-            text_tell(pool->config.trace, " took not all of", " the timeline");
-    }
-    if (observe_of_pool(pool)->stats_file > 0 &&
-        weft_pool_stats_print(pool, observe_of_pool(pool)->stats_file - 1) != WEFT_OK)
+    if (observe_of_pool(pool)->trace.file > 0 && !trace_file_write(pool))
+        text_tell(pool->config.trace, " took not all of", " the timeline");
+    if (observe_of_pool(pool)->stats_file > 0 && !stats_file_write(pool))
         text_tell(pool->config.stats, " took not all of", " the counters");
     file_close(&observe_of_pool(pool)->trace.file);
     file_close(&observe_of_pool(pool)->stats_file);

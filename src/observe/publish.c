@@ -3,17 +3,22 @@
  * A pool has one only if asked (weft_config.top). The pool's looking thread writes it (observe.c), so it is still written
  * when every worker hangs. A reader may see a part of one text, or parts of two: the text begins and ends with its number,
  * and is whole only if both are equal. The file is removed with the pool. A file that is left belongs to a process that
- * exited without ending its pool. */
+ * exited without ending its pool.
+ *
+ * The pool keeps its file locked. So who finds its own name taken knows whether the other one still writes: another copy of the
+ * library in this process, or a process of another PID namespace. Only what is locked by nobody is removed. */
 #include "observe/origin.h"
 #include "observe/state.h"
 
 #define HEAP_EVERY 8u     /* updates: counting the heap visits every page */
 #define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
 
-void observe_file_name(const weft_pool *pool, const char *kind, char name[FILE_NAME_BYTES]) {
+void observe_file_name(const weft_pool *pool, const char *kind, uint32_t number, char name[FILE_NAME_BYTES]) {
     struct text text = {.size = FILE_NAME_BYTES, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    text_format(&text, "%s-%u-%lu.json", kind, os_process_id(), pool->id);
+    text_format(&text, "%s-%u-%lu", kind, os_process_id(), pool->id);
+    if (number > 1) text_format(&text, ".%u", number);
+    text_put(&text, ".json");
     text_end(&text);
 }
 
@@ -113,16 +118,27 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
-int publish_start(weft_pool *pool) {
+/* The first free name; what nobody writes any more has none. */
+static int file_make(const weft_pool *pool, int directory, uint32_t *number) {
     char name[FILE_NAME_BYTES];
+    for (*number = 1; *number > 0;) {
+        observe_file_name(pool, "weft", *number, name);
+        int fd = os_make_in(directory, name);
+        if (fd >= 0 && os_hold_made(fd)) return fd;
+        if (fd >= 0) os_close(fd); /* one more that looks for a name has taken it for left */
+        if (fd == -1) return -1;
+        if (fd == OS_EXISTS && !os_remove_left(directory, name)) ++*number;
+    }
+    return -1;
+}
+
+int publish_start(weft_pool *pool) {
     struct observe_pool *own = observe_of_pool(pool);
     if (pool->config.top == NULL) return WEFT_OK;
     if (!store_text(&pool->store, &pool->config.top)) return WEFT_ENOMEM;
     own->top_directory = os_open_directory(pool->config.top) + 1;
     if (own->top_directory == 0) return WEFT_EINVAL;
-    observe_file_name(pool, "weft", name);
-    os_remove_in(own->top_directory - 1, name); /* left by a killed process that had the same number */
-    own->top_file = os_append_in(own->top_directory - 1, name) + 1;
+    own->top_file = file_make(pool, own->top_directory - 1, &own->top_number) + 1;
     if (own->top_file == 0) return WEFT_EINVAL;
     publish(pool, &(struct publisher){0});
     return WEFT_OK;
@@ -148,9 +164,10 @@ void publish_end(weft_pool *pool) {
     struct observe_pool *own = observe_of_pool(pool);
     bool is_child = pool->fork_count != os_fork_count(); /* then the file is still its parent's */
     if (own->top_directory == 0) return;                 /* no system call: a sandbox may not allow it */
-    observe_file_name(pool, "weft", name);
+    observe_file_name(pool, "weft", own->top_number, name);
+    if (own->top_file > 0 && !is_child)
+        os_remove_in(own->top_directory - 1, name); /* while it is locked, it is this pool's */
     if (own->top_file > 0) os_close(own->top_file - 1);
-    if (own->top_file > 0 && !is_child) os_remove_in(own->top_directory - 1, name);
     os_close(own->top_directory - 1);
     own->top_file = own->top_directory = 0;
 }

@@ -32,6 +32,7 @@ struct observe_pool {
     int stats_file; /* as trace.file; so are the next two */
     int top_file;
     int top_directory;
+    uint32_t top_number; /* in the file's name */
 };
 
 _Static_assert(sizeof(struct observe_seat) <= SEAT_OBSERVE_BYTES && sizeof(struct observe_pool) <= POOL_OBSERVE_BYTES,
@@ -56,10 +57,28 @@ void observe_put_stack(struct text *text, const struct weft_worker *seat);
 /* Writes it as a JSON string. */
 void observe_put_quoted(struct text *text, const char *from);
 #define FILE_NAME_BYTES 64u
-/* KIND-PROCESS-POOL.json: the pool's file of that kind, where several pools share a directory. */
-void observe_file_name(const weft_pool *pool, const char *kind, char name[FILE_NAME_BYTES]);
+/* KIND-PROCESS-POOL.json: the pool's file of that kind, where several pools share a directory. From `number` 2 on
+ * KIND-PROCESS-POOL.NUMBER.json: another's file has the name. */
+void observe_file_name(const weft_pool *pool, const char *kind, uint32_t number, char name[FILE_NAME_BYTES]);
 /* The pool's sums as JSON fields. */
 void stats_put_sums(struct text *text, const weft_pool *pool);
+
+/* timeline.c: what is in a file already, of other pools. */
+struct joined {
+    uint64_t pools;  /* 0: nothing */
+    uint64_t events; /* the most that a thread of theirs keeps */
+    uint64_t dropped, since_ns;
+};
+/* weft_trace_write; or with `joins`, what follows their events, and an end for all. */
+int timeline_write(const weft_pool *pool, int fd, const struct joined *joins);
+
+/* trace_file.c: the file that weft_config.trace names. WEFT_OK, or what the configuration's error is. */
+int trace_file_open(weft_pool *pool);
+/* Writes the pool's timeline to it. false: not all of it could be written. */
+bool trace_file_write(const weft_pool *pool);
+/* Only one thread writes to a file that others may write to. false: another process does, and does not end; nothing is locked. */
+bool files_lock(int fd);
+void files_unlock(int fd);
 
 /* publish.c: a pool's counters in a file while it runs. Called by the pool's looking thread, and, while there is none, by
  * the threads that make and end the pool. */

@@ -26,8 +26,16 @@ struct timeline {
     uint64_t since;        /* ticks */
     uint64_t since_ns;     /* the same moment on CLOCK_MONOTONIC */
     double ns_per_tick;
-    const char *before; /* what separates the next event from the last one: nothing, then a comma */
+    const char *before;         /* what separates the next event from the last one: nothing, then a comma */
+    const struct joined *joins; /* the timelines before it in the file; NULL: weft_trace_write's, which stands alone */
 };
+
+static bool is_further(const struct timeline *line) { return line->joins != NULL && line->joins->pools > 0; }
+
+/* Tells threads and counters of the pools in one file apart. */
+static void put_pool(struct timeline *line) {
+    if (is_further(line)) text_format(&line->text, " of pool %lu", line->pool->id);
+}
 
 static const char *name_of(struct timeline *line, uint64_t address, char (*room)[NAME_BYTES]) {
     if (line->names == NULL) {
@@ -88,7 +96,9 @@ static void put_process(struct timeline *line) {
 static void put_thread(struct timeline *line, const struct weft_worker *seat, uint32_t thread) {
     put_begin(line, "M", thread);
     const char *kind = seat->index < line->pool->workers_max ? "worker" : seat_is_inside(seat) ? "spare" : "outside";
-    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", kind, seat->index);
+    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u", kind, seat->index);
+    put_pool(line);
+    text_put(&line->text, "\"}}");
     put_begin(line, "M", thread);
     text_format(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", seat->index);
 }
@@ -104,11 +114,12 @@ static const struct {
 };
 static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take back"};
 
-/* Writes an arrow's end at the current slice. Its number is made of the seat and the moment. `leaves`: the arrow begins
- * here. */
+/* Writes an arrow's end at the current slice. Its number is made of the pool, the seat and the moment. `leaves`: the arrow
+ * begins here. */
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
+#define POOL_SHIFT 56u /* beyond what changes from one moment to the next */
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
-    uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
+    uint64_t number = ((from->time * SEATS_MAX + from->seat) * ARROWS + kind) ^ line->pool->id << POOL_SHIFT;
     text_format(&line->text, ",\"bind_id\":\"%#lx\",\"flow_%s\":true", number, leaves ? "out" : "in");
 }
 
@@ -194,8 +205,9 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
 /* ---- counters ----------------------------------------------------------------------------------------------------- */
 
 enum counter { COUNT_WAITING, COUNT_RUNNING, COUNT_ASLEEP, COUNTERS };
-static const char *const counter_names[COUNTERS] = {
-    "\"tasks\",\"args\":{\"waiting\":", "\"tasks\",\"args\":{\"running\":", "\"workers\",\"args\":{\"asleep\":"};
+static const struct {
+    const char *name, *key;
+} counters[COUNTERS] = {{"tasks", "waiting"}, {"tasks", "running"}, {"workers", "asleep"}};
 #define COUNTER_NS 5000u /* changes closer together are shown once */
 
 static void step(struct timeline *line, enum counter counter, uint64_t since, uint64_t until) {
@@ -218,7 +230,9 @@ static void use_for_steps(struct timeline *line, const struct weft_worker *seat,
 static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
     put_begin(line, "C", os_process_id());
     put_us(line, ",\"ts\":", ns);
-    text_format(&line->text, ",\"name\":%s%lu}}", counter_names[counter], value);
+    text_format(&line->text, ",\"name\":\"%s", counters[counter].name);
+    put_pool(line);
+    text_format(&line->text, "\",\"args\":{\"%s\":%lu}}", counters[counter].key, value);
 }
 
 static void put_counters(struct timeline *line) {
@@ -341,22 +355,37 @@ static void put_threads(struct timeline *line) {
     }
 }
 
+/* Of all that is in the file. trace_file.c reads it. */
+static void put_end(struct timeline *line, uint64_t gone) {
+    const struct joined none = {.since_ns = UINT64_MAX}, *joins = is_further(line) ? line->joins : &none;
+    text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
+    observe_put_quoted(&line->text, VERSION_TEXT);
+    put_argument(line, ",\"events_per_thread\":", max_u64(joins->events, line->pool->config.trace_events));
+    put_argument(line, ",\"dropped\":", joins->dropped + gone);
+    put_argument(line, ",\"monotonic_ns\":", min_u64(joins->since_ns, line->since_ns));
+    if (line->joins != NULL) {
+        put_argument(line, ",\"pools\":", joins->pools + 1);
+        put_argument(line, ",\"process\":", os_process_id());
+        put_argument(line, ",\"process_start\":", os_process_start());
+    }
+    text_put(&line->text, "}}\n");
+}
+
 static void put_all(struct timeline *line) {
     owners_find(line);
     use_all(line, use_for_origins);
     origins_sort(&line->origins);
     use_all(line, use_for_steps);
-    text_put(&line->text, "{\"traceEvents\":[\n");
-    put_process(line);
+    if (is_further(line)) {
+        line->before = ",\n";
+    } else {
+        text_put(&line->text, "{\"traceEvents\":[\n");
+        put_process(line);
+    }
     put_threads(line);
     uint64_t gone = use_all(line, put_event);
     put_counters(line);
-    text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
-    observe_put_quoted(&line->text, VERSION_TEXT);
-    put_argument(line, ",\"events_per_thread\":", line->pool->config.trace_events);
-    put_argument(line, ",\"dropped\":", gone);
-    put_argument(line, ",\"monotonic_ns\":", line->since_ns);
-    text_put(&line->text, "}}\n");
+    put_end(line, gone);
 }
 
 /* From the two moments at which both clocks were read. */
@@ -379,12 +408,14 @@ static void read_since(struct timeline *line) {
     line->ns_per_tick = ns_per_tick(line);
 }
 
-int weft_trace_write(const weft_pool *pool, int fd) {
+int timeline_write(const weft_pool *pool, int fd, const struct joined *joins) {
     char buffer[4096];
-    if (pool == NULL || fd < 0) return WEFT_EINVAL;
     size_t bytes = round_up(NAMES * sizeof(struct name), os_page_size());
-    struct timeline line = {
-        .text = {.to = buffer, .size = sizeof buffer, .fd = fd}, .pool = pool, .names = os_map(bytes), .before = ""};
+    struct timeline line = {.text = {.to = buffer, .size = sizeof buffer, .fd = fd},
+                            .pool = pool,
+                            .names = os_map(bytes),
+                            .joins = joins,
+                            .before = ""};
     read_since(&line);
     struct rows rows = rows_of(pool);
     origins_make(&line.origins, rows.origins);
@@ -396,6 +427,10 @@ int weft_trace_write(const weft_pool *pool, int fd) {
     origins_end(&line.owners);
     if (line.names != NULL) os_unmap(line.names, bytes);
     return text_end(&line.text) == 0 ? WEFT_OK : WEFT_EINVAL;
+}
+
+int weft_trace_write(const weft_pool *pool, int fd) {
+    return pool == NULL || fd < 0 ? WEFT_EINVAL : timeline_write(pool, fd, NULL);
 }
 
 int weft_trace_save(const weft_pool *pool, const char *path) {
