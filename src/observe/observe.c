@@ -88,14 +88,31 @@ INLINE void record(struct weft_worker *seat, uint64_t start, uint64_t end, uint6
     trace_add(ring, start, end, what, label);
 }
 
+/* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
+ * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
+ * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted one
+ * tick after the one before, as guessed: too early, but never after their tasks began.
+ *
+ * A pause that no event shows may follow: the thread just comes back later, and its next submissions are noted already. So only
+ * one lane of a seat has such submissions: what is submitted elsewhere is noted by the clock, and ends them. */
+#define SUBMIT_RUN_MAX 128u
+#define SUBMIT_GUESSES 3u
+
+/* The thread does something else than submit. Its next submission is noted anew, by the clock. So whatever an event in the ring
+ * stands for was submitted before this moment (origin.c). */
+static void submits_pause(struct observe_seat *own) {
+    if (own->noted != NULL) own->noted->last = NULL;
+    own->noted = NULL;
+}
+
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     record(seat, start, os_ticks(), what, trace_label(kind, 0, 0));
-    if (kind != TRACE_WAKE || seat->lane == &seat->pool->blank) return;
-    seat->lane->last = NULL; /* the rush of submissions has paused */
-    observe_of(seat)->submit_run = 0;
+    submits_pause(observe_of(seat));
+    if (kind == TRACE_WAKE) observe_of(seat)->submit_run = 0;
 }
 
 NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
+    submits_pause(observe_of(seat));
     record(seat, slept, sent, 0, trace_label(TRACE_PARK, 0, 0));
     record(seat, sent, now, 0, trace_label(TRACE_WAKING, 0, 0));
 }
@@ -127,12 +144,14 @@ static int run_traced(void *payload, weft_worker *self) {
     uint64_t place = trace_place(self->cell);
     self->cell = NULL; /* a task that runs inside this one, without a cell, must not find it */
     store_rlx(&self->running_since, start);
+    submits_pause(observe_of(self));
     observe_of(self)->task_end = 0;
     if (observe_of(self)->claims_seen != self->claims) record_claim(self, start);
     int error = ((weft_fn)what)(payload, self);
     uint64_t end = os_ticks();
     store_rlx(&self->running_since, 0);
     observe_of(self)->task_end = end;
+    submits_pause(observe_of(self));
     uint32_t group = id_index(self->frame->id); /* another group may get this number later */
     record(self, start, end, what, trace_label(TRACE_TASK, group, place));
     return error;
@@ -148,18 +167,13 @@ int observer_run(void *payload, weft_worker *self) {
     return error;
 }
 
-/* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
- * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
- * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted one
- * tick after the one before: too early, but never after their tasks began. */
-#define SUBMIT_RUN_MAX 128u
-#define SUBMIT_RUN_US 10u
-#define SUBMIT_GUESSES 3u
+static bool may_guess(const struct observe_seat *own, const struct lane *lane) {
+    return own->noted == lane && own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells &&
+           own->submit_guesses < SUBMIT_GUESSES;
+}
 
-/* When this submission was made, and how many are noted with it. */
-static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
-    if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
-        return own->submit_ticks + ++own->submit_guesses;
+/* When this submission was made, by the clock, and how many are noted with it. */
+static uint64_t submit_time(struct observe_seat *own, const weft_pool *pool) {
     uint64_t now = os_ticks();
     uint64_t took = (now - own->submit_ticks) / (own->submit_guesses + 1);
     uint64_t most = SUBMIT_RUN_US * pool->ticks_per_us;
@@ -172,11 +186,15 @@ static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, c
 
 void observer_submits(struct weft_worker *seat, struct lane *lane) {
     struct observe_seat *own = observe_of(seat);
-    uint64_t now = submit_time(own, lane, seat->pool);
+    bool guesses = may_guess(own, lane);
+    uint64_t now = guesses ? own->submit_ticks + ++own->submit_guesses : submit_time(own, seat->pool);
+    if (own->noted != NULL && own->noted != lane) own->noted->last = NULL;
+    own->noted = lane;
     uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
     uint32_t run = (uint32_t)min_u64(own->submit_run, room);
     lane->last = lane->cell + (size_t)(run - 1) * lane->stride;
-    record(seat, now, now, run, trace_label(TRACE_SUBMIT, lane->stride, trace_place(lane->cell)));
+    uint32_t detail = lane->stride | (guesses ? TRACE_GUESSED : 0);
+    record(seat, now, now, run, trace_label(TRACE_SUBMIT, detail, trace_place(lane->cell)));
 }
 
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {

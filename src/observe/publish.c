@@ -32,12 +32,12 @@ struct queued {
 };
 
 static void queued_count(struct queued *queued, const struct trace_event *event) {
-    uint64_t submitted;
+    struct submitted when;
     if (event->kind != TRACE_TASK || (int64_t)(event->start - queued->since) < 0) return;
-    if (origin_of_task(&queued->origins, event->place, event->start, &submitted) == NULL) return;
+    if (origin_of_task(&queued->origins, event->place, event->start, &when) == NULL) return;
     queued->tasks++;
-    queued->sum += event->start - submitted;
-    queued->most = max_u64(queued->most, event->start - submitted);
+    queued->sum += event->start - when.last;
+    queued->most = max_u64(queued->most, event->start - when.last);
 }
 
 static void newest_of(struct queued *queued, const struct weft_worker *seat, bool is_for_origins) {

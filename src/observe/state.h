@@ -7,11 +7,12 @@
 
 struct observe_seat {
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL; written by its own thread */
-    uint32_t claims_seen;             /* of seat->claims; this and the next four fields: its own thread's */
+    uint32_t claims_seen;             /* of seat->claims; this and the next five fields: its own thread's */
     uint32_t submit_run;              /* how many submissions are noted together */
     uint32_t submit_guesses;          /* how many were noted since the clock was last read for one */
     uint64_t submit_ticks;            /* when the clock was last read for one */
     uint64_t task_end;                /* of the task that has just run; 0: none */
+    struct lane *noted;               /* whose next submissions may be noted already; NULL: none's */
     uint64_t watched_since;           /* the watchdog's: the running_since that it last saw, and the age to report next */
     uint64_t watched_limit;
 };

@@ -127,24 +127,26 @@ static void put_argument(struct timeline *line, const char *name, uint64_t value
     text_format(&line->text, "%s%lu", name, value);
 }
 
-/* Writes which thread submitted the task, and when. */
+/* Writes which thread submitted the task, and when, and if that is a guess, how much later it may have been. */
 static void put_task(struct timeline *line, const struct trace_event *event) {
-    uint64_t submitted = 0;
-    const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
+    struct submitted when = {0, 0};
+    const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &when);
     const struct weft_worker *seat = from == NULL ? NULL : worker_seat(line->pool, from->seat);
     if (from != NULL) put_arrow(line, ARROW_SUBMIT, from, false);
     if (event->detail == 0 && seat == NULL) return;
     put_argument(line, ",\"args\":{\"group\":", event->detail);
     if (seat != NULL) {
         put_argument(line, ",\"submitter\":", thread_at(line, seat, from->time));
-        put_us(line, ",\"submitted\":", moment_ns(line, submitted));
-        put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - moment_ns(line, submitted));
+        uint64_t ns = moment_ns(line, when.first);
+        put_us(line, ",\"submitted\":", ns);
+        put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - ns);
+        if (when.last > when.first) put_us(line, ",\"later_us\":", moment_ns(line, when.last) - ns);
     }
     text_put(&line->text, "}");
 }
 
 static void put_details(struct timeline *line, uint32_t seat, const struct trace_event *event) {
-    const struct origin here = {.time = event->start, .seat = seat};
+    const struct origin here = {.time = event->start, .seat = (uint16_t)(seat & 0x7fff)};
     const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
     if (event->kind == TRACE_TASK) put_task(line, event);
     if (event->kind == TRACE_WAKE) put_arrow(line, ARROW_WAKE, &here, true);
@@ -170,7 +172,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
 
 /* Gives the thread whose tasks were taken a slice of no length. */
 static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
-    const struct origin here = {.time = event->start, .seat = seat};
+    const struct origin here = {.time = event->start, .seat = (uint16_t)(seat & 0x7fff)};
     const struct weft_worker *victim = worker_seat(line->pool, (uint32_t)event->place);
     if (event->detail == CLAIM_LANE || victim == NULL) return;
     put_slice(line, thread_at(line, victim, event->start), event, "taken from");
@@ -218,13 +220,13 @@ static void step(struct timeline *line, enum counter counter, uint64_t since, ui
 }
 
 static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
-    uint64_t submitted;
+    struct submitted when;
     (void)seat;
     if (event->kind == TRACE_PARK) step(line, COUNT_ASLEEP, event->start, event->end);
     if (event->kind != TRACE_TASK) return;
     step(line, COUNT_RUNNING, event->start, event->end);
-    if (origin_of_task(&line->origins, event->place, event->start, &submitted) == NULL) return;
-    step(line, COUNT_WAITING, submitted, event->start);
+    if (origin_of_task(&line->origins, event->place, event->start, &when) == NULL) return;
+    step(line, COUNT_WAITING, when.last, event->start);
 }
 
 static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
