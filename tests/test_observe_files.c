@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "observe/state.h"
 #include "pool_help.h"
 
 static char directory[] = "/tmp/weft-files-XXXXXX";
@@ -96,6 +97,74 @@ static void test_own_signal(void **state) {
     assert_int_equal(in_child(keeps_signal, NULL), 0);
 }
 
+/* ---- weft top's delays -------------------------------------------------------------------------------------------- */
+
+static struct publisher publisher;
+
+/* What the pool's next update says, as weft top would read it. */
+static uint64_t published(weft_pool *pool, const char *name, bool updates) {
+    char text[8192], field[64];
+    char path[96];
+    path_in("top", &path);
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0);
+    observe_of_pool(pool)->top_file = fd + 1; /* no thread of the pool publishes */
+    if (updates) publish(pool, &publisher);
+    observe_of_pool(pool)->top_file = 0;
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    REQUIRE(length > 0 && close(fd) == 0);
+    text[length] = 0;
+    snprintf(field, sizeof field, "\"%s\": ", name);
+    const char *at = strstr(text, field);
+    REQUIRE(at != NULL);
+    return strtoull(at + strlen(field), NULL, 10);
+}
+
+/* Each task counts in one update, however many there were: the longest delay is that of all. */
+static void test_published_delays(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    weft_pool *pool = make_pool_with(&config);
+    gate stays;
+    weft_group held = WEFT_GROUP_INIT, victim = WEFT_GROUP_INIT;
+    publisher = (struct publisher){0};
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    gate_occupy(&stays, pool, &held);
+    assert_int_equal(weft_submit(pool, &victim, seen_task, NULL, 0), WEFT_OK);
+    uint64_t since = clock_ns();
+    for (int i = 0; i < 20; i++) nap();
+    uint64_t until = clock_ns();
+    assert_int_equal(published(pool, "queued_task_count", true), 0); /* no task has ended */
+    gate_open(&stays);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &victim), WEFT_OK);
+    for (int i = 0; i < 20; i++) run_seen(pool, 1000);
+    assert_int_equal(published(pool, "queued_task_count", true), 20002);
+    assert_true(published(pool, "queued_ns_max", false) >= until - since);
+    assert_int_equal(published(pool, "queued_unseen_count", false), 0);
+    assert_int_equal(published(pool, "queued_task_count", true), 0);
+    run_seen(pool, 3);
+    assert_int_equal(published(pool, "queued_task_count", true), 3);
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    assert_int_equal(published(pool, "queued_task_count", true), 0);
+    end_pool(pool);
+}
+
+static void test_published_unseen(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.trace_events = 64;
+    weft_pool *pool = make_pool_with(&config);
+    publisher = (struct publisher){0};
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    run_seen(pool, 5000);
+    uint64_t tasks = published(pool, "queued_task_count", true);
+    assert_in_range(tasks, 0, 128); /* of two threads; and their events are not all tasks, nor are all submissions known */
+    assert_true(published(pool, "queued_unseen_count", false) >= 5000 - 128);
+    end_pool(pool);
+}
+
 /* ------------------------------------------------------------------------------------------------------------------- */
 
 static int directory_make(void **state) {
@@ -120,6 +189,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_limit),
         cmocka_unit_test(test_own_signal),
+        cmocka_unit_test(test_published_delays),
+        cmocka_unit_test(test_published_unseen),
     };
     return cmocka_run_group_tests(tests, directory_make, directory_end);
 }

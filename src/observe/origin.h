@@ -26,8 +26,10 @@ _Static_assert(SEATS_MAX <= 1u << 15 && sizeof(struct origin) == 32, "as the com
 struct origins {
     struct origin *row; /* NULL: no memory */
     size_t count, most;
-    size_t open;   /* the first row of the ring that is added now whose until_us is not known */
-    uint32_t seat; /* whose ring it is */
+    uint64_t ticks_per_us; /* as of the beginning: to ask takes a reading of the clock */
+    size_t open;           /* the first row of the ring that is added now whose until_us is not known */
+    uint32_t seat;         /* whose ring it is */
+    size_t found;          /* the row of the last task that was asked for */
 };
 
 /* Makes room for `most` rows, twice, because sorting needs it. Without memory there is no room. */
@@ -44,7 +46,7 @@ struct submitted {
     uint64_t first, last;
 };
 /* The submission of the task that began at `start` in that cell. NULL: not known. */
-const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, struct submitted *when);
+const struct origin *origin_of_task(struct origins *origins, uint64_t place, uint64_t start, struct submitted *when);
 /* The newest row of that key that is not after `time`; NULL: there is none. */
 const struct origin *origin_before(const struct origins *origins, uint64_t key, uint64_t time);
 /* The wake that was sent at that time; NULL: not known. */

@@ -10,8 +10,7 @@
 #include "observe/origin.h"
 #include "observe/state.h"
 
-#define HEAP_EVERY 8u     /* updates: counting the heap visits every page */
-#define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
+#define HEAP_EVERY 8u /* updates: counting the heap visits every page */
 
 void observe_file_name(const weft_pool *pool, const char *kind, uint32_t number, char name[FILE_NAME_BYTES]) {
     struct text text = {.size = FILE_NAME_BYTES, .fd = TEXT_TO_MEMORY};
@@ -22,53 +21,87 @@ void observe_file_name(const weft_pool *pool, const char *kind, uint32_t number,
     text_end(&text);
 }
 
-/* ---- how long tasks were queued, while a timeline is recorded
- * ----------------------------------------------------------- */
+/* ---- how long tasks were queued, while a timeline is recorded ----------------------------------------------------- *
+ *
+ * Each update counts every task that ended since the one before. Its submission may be any event that the rings still hold. */
 
 struct queued {
     struct origins origins;
-    uint64_t since; /* ticks: tasks that began before do not count */
+    size_t rows;
+    uint64_t since; /* ticks: what ended earlier belongs to an earlier recording */
     uint64_t tasks, sum, most;
+    uint64_t unseen; /* events that newer ones had replaced before they were counted */
 };
 
-static void queued_count(struct queued *queued, const struct trace_event *event) {
+typedef void (*event_use)(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event);
+
+static void use_for_rows(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
+    (void)seat;
+    queued->rows += event->kind == TRACE_SUBMIT || event->kind == TRACE_WAKE;
+}
+
+static void use_for_origins(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
+    origins_add_event(&queued->origins, seat->index, event);
+}
+
+static void use_for_count(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
     struct submitted when;
-    if (event->kind != TRACE_TASK || (int64_t)(event->start - queued->since) < 0) return;
+    (void)seat;
+    if (event->kind != TRACE_TASK || (int64_t)(event->end - queued->since) < 0) return;
     if (origin_of_task(&queued->origins, event->place, event->start, &when) == NULL) return;
     queued->tasks++;
     queued->sum += event->start - when.last;
     queued->most = max_u64(queued->most, event->start - when.last);
 }
 
-static void newest_of(struct queued *queued, const struct weft_worker *seat, bool is_for_origins) {
+static void use_events(struct queued *queued, const struct weft_worker *seat, uint64_t from, uint64_t count, event_use use) {
     const struct trace_ring *ring = observe_ring(seat);
-    if (ring == NULL) return;
-    uint64_t count = trace_count(ring);
     struct trace_event event;
-    for (uint64_t n = count > EVENTS_SEEN ? count - EVENTS_SEEN : 0; n < count; n++) {
-        if (!trace_read(ring, n, &event)) continue;
-        if (is_for_origins)
-            origins_add_event(&queued->origins, seat->index, &event);
-        else
-            queued_count(queued, &event);
+    for (uint64_t n = max_u64(from, count > ring->events ? count - ring->events : 0); n < count; n++)
+        if (trace_read(ring, n, &event)) use(queued, seat, &event);
+}
+
+/* Whatever is to be counted was submitted, and the event of that recorded, before the marks are set. */
+static void rings_mark(const weft_pool *pool, struct queued *queued) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        struct trace_ring *ring = observe_ring(all.seat);
+        if (ring == NULL) continue;
+        ring->publishing = trace_count(ring);
+        uint64_t count = ring->publishing - ring->published; /* the oldest in a full ring may be about to be replaced */
+        if (count >= ring->events) queued->unseen += count - ring->events + 1;
     }
 }
 
-static void newest_of_all(struct queued *queued, const weft_pool *pool, bool is_for_origins) {
-    for (struct seats all = seats_made(pool); seats_next(&all);) newest_of(queued, all.seat, is_for_origins);
+static void use_all(const weft_pool *pool, struct queued *queued, event_use use) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        const struct trace_ring *ring = observe_ring(all.seat);
+        if (ring != NULL) use_events(queued, all.seat, 0, trace_count(ring), use);
+    }
+}
+
+static void rings_count(const weft_pool *pool, struct queued *queued) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        struct trace_ring *ring = observe_ring(all.seat);
+        if (ring == NULL) continue;
+        use_events(queued, all.seat, ring->published, ring->publishing, use_for_count);
+        ring->published = ring->publishing;
+    }
 }
 
 static void put_queued(struct text *text, const weft_pool *pool) {
     if ((load_rlx(&pool->extras) & EXTRA_TRACED) == 0) return;
-    struct queued queued = {.since = os_ticks() - PUBLISH_NS / 1000 * os_ticks_per_us()};
-    origins_make(&queued.origins, (size_t)load_rlx(&pool->seat_count) * EVENTS_SEEN);
-    newest_of_all(&queued, pool, true);
+    struct queued queued = {.since = load_rlx(&observe_of_pool(pool)->trace.since)};
+    rings_mark(pool, &queued);
+    use_all(pool, &queued, use_for_rows);
+    origins_make(&queued.origins, queued.rows);
+    use_all(pool, &queued, use_for_origins);
     origins_sort(&queued.origins);
-    newest_of_all(&queued, pool, false);
+    rings_count(pool, &queued);
     origins_end(&queued.origins);
     text_put_field(text, "queued_task_count", queued.tasks);
     text_put_field(text, "queued_ns_mean", queued.tasks == 0 ? 0 : observe_ns(queued.sum / queued.tasks));
     text_put_field(text, "queued_ns_max", observe_ns(queued.most));
+    text_put_field(text, "queued_unseen_count", queued.unseen);
 }
 
 /* ---- the text ----------------------------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ struct lane *observe_lanes(const struct weft_worker *seat);
 /* Cells of tasks in its lanes that no thread has begun. */
 uint64_t observe_backlog(const struct weft_worker *seat);
 /* Its events; NULL: it has recorded none yet. */
-const struct trace_ring *observe_ring(const struct weft_worker *seat);
+struct trace_ring *observe_ring(const struct weft_worker *seat);
 /* Nanoseconds of a span of ticks. */
 uint64_t observe_ns(uint64_t ticks);
 /* The clock of the events, and CLOCK_MONOTONIC, at one moment. */

@@ -39,6 +39,7 @@ struct trace_ring {
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
     ATOMIC(uint32_t) thread;                    /* the number of the thread that added the newest event; 0: none */
+    uint64_t published, publishing;             /* publish.c's: events that it has counted; that it is about to count */
     struct trace_slot slot[];
 };
 

@@ -46,8 +46,8 @@ uint64_t number(const json &pool, const char *name) { return pool.value(name, UI
 std::string queued_us(const json &pool) {
     char text[64];
     if (number(pool, "queued_task_count") == 0) return "-";
-    snprintf(text, sizeof text, "%.1f/%.1f", static_cast<double>(number(pool, "queued_ns_mean")) / 1e3,
-             static_cast<double>(number(pool, "queued_ns_max")) / 1e3);
+    snprintf(text, sizeof text, "%.1f/%.1f%s", static_cast<double>(number(pool, "queued_ns_mean")) / 1e3,
+             static_cast<double>(number(pool, "queued_ns_max")) / 1e3, number(pool, "queued_unseen_count") > 0 ? "+" : "");
     return text;
 }
 

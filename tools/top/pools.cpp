@@ -55,7 +55,8 @@ bool is_whole(const json &pool) {
                              "polling", "sleeping", "waiting", "blocked", "queue_cells", "workers", "task_run_count",
                              "wake_count", "steal_count", "heap_live_bytes", "spare_started_count"})
         if (!pool.contains(name) || !pool[name].is_number_unsigned()) return false;
-    for (const char *name : {"queued_task_count", "queued_ns_mean", "queued_ns_max"}) // while a timeline is recorded
+    for (const char *name :
+         {"queued_task_count", "queued_ns_mean", "queued_ns_max", "queued_unseen_count"}) // while a timeline is recorded
         if (pool.contains(name) && !pool[name].is_number_unsigned()) return false;
     return pool["number"] == pool["end"] && pool.contains("pool") && pool["pool"].is_string();
 }
