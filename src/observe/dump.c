@@ -74,8 +74,12 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
 
 static void dump_waits(struct text *text, const struct weft_worker *seat) {
     uint64_t id = load_rlx(&seat->wait_id);
+    uint32_t waits_for = load_rlx(&seat->waits_for);
+    const char *helps = (waits_for & WAITS_HELPS) != 0 ? ", helps" : "";
     if (id != 0)
         text_format(text, "; sleeps in a wait for group %u%s", id_index(id), load_rlx(&seat->wait_helps) ? ", helps" : "");
+    else if (waits_for != 0)
+        text_format(text, "; waits for group %u%s", waits_for & ~WAITS_HELPS, helps);
     if (join_waits(seat)) text_put(text, "; waits for a forked call");
 }
 
