@@ -36,14 +36,23 @@ static void assert_has(const char *text, const char *part) {
 /* ---- names -------------------------------------------------------------------------------------------------------- */
 
 __attribute__((noinline)) static int a_static_function(int n) { return n * 3; }
+__attribute__((noinline)) static int gr\u00f6\u00dfe(int n) { return n * 5; }
 
 static void test_names(void **state) {
     (void)state;
+    static const char *const cuts[] = {"", "g", "gr", "gr", "gr\xc3\xb6", "gr\xc3\xb6", "gr\xc3\xb6\xc3\x9f"};
     char name[64], cut[6];
     os_symbol((uintptr_t)a_static_function, name, sizeof name);
     assert_string_equal(name, "a_static_function");
     os_symbol((uintptr_t)a_static_function, cut, sizeof cut);
     assert_string_equal(cut, "a_sta");
+    os_symbol((uintptr_t)gr\u00f6\u00dfe, name, sizeof name);
+    assert_string_equal(name, "gr\xc3\xb6\xc3\x9f"
+                              "e");
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) { /* never half a character */
+        os_symbol((uintptr_t)gr\u00f6\u00dfe, name, i + 1);
+        assert_string_equal(name, cuts[i]);
+    }
     os_symbol((uintptr_t)weft_submit, name, sizeof name);
     assert_string_equal(name, "weft_submit");
     os_symbol(0, name, sizeof name);

@@ -109,7 +109,7 @@ typedef struct weft_config {
     size_t struct_size; /**< sizeof(weft_config); weft.h has the rules for other versions' sizes */
     uint32_t workers;   /**< threads; 0: weft_cpu_count(), and the pool mostly follows its changes (weft_pool_resize) */
     uint32_t spares;    /**< most threads that stand in for blocked ones (weft_block_begin); 0: as many as workers run */
-    const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 characters */
+    const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 bytes, at a whole character of UTF-8 */
     const char *cpus;   /**< CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
     /** How long an idle worker spins, looking for work, before it sleeps; a waiting thread spins as long for the end of its

@@ -9,7 +9,7 @@
 static void put_function(struct text *text, uintptr_t address) {
     char name[160];
     os_symbol(address, name, sizeof name);
-    text_put(text, name);
+    text_put_name(text, name);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
@@ -131,7 +131,9 @@ static void dump_group(struct text *text, const struct record *record) {
 
 static void dump_head(struct text *text, const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    text_format(text, "weft pool %s: %u workers, %u parked", pool->name, load_rlx(&pool->workers), view.parked);
+    text_put(text, "weft pool ");
+    text_put_name(text, pool->name);
+    text_format(text, ": %u workers, %u parked", load_rlx(&pool->workers), view.parked);
     if (view.polling > 0) text_format(text, ", %u polling", view.polling);
     text_format(text, ", %u looking for work", view.searchers);
     if (load_rlx(&pool->blocked) > 0) text_format(text, ", %u blocking sections", load_rlx(&pool->blocked));

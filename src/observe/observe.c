@@ -225,7 +225,9 @@ static uint64_t backlog_of(const weft_pool *pool) {
 static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat) {
     char buffer[512];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
-    text_format(&text, "weft: worker %u has run %s for ", stuck->worker, stuck->name);
+    text_format(&text, "weft: worker %u has run ", stuck->worker);
+    text_put_name(&text, stuck->name);
+    text_put(&text, " for ");
     text_put_decimal(&text, stuck->ns / 1000000, 3);
     text_format(&text, " s; tasks not begun: %lu cells\n", stuck->backlog);
     observe_put_stack(&text, seat);

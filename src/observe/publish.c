@@ -136,7 +136,7 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
     text_put(text, "{");
     text_put_field(text, "number", own->number);
     text_put(text, "\"weft\": \"" VERSION_TEXT "\", \"pool\": ");
-    observe_put_quoted(text, pool->name);
+    text_put_quoted(text, pool->name);
     text_put(text, ", ");
     text_put_field(text, "process", os_process_id());
     text_put_field(text, "pool_id", pool->id);

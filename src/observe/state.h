@@ -55,8 +55,6 @@ uint64_t observe_ns(uint64_t ticks);
 uint64_t observe_clocks(uint64_t *ns);
 /* If the pool is configured for it, writes the stack of the thread that runs a task there. */
 void observe_put_stack(struct text *text, const struct weft_worker *seat);
-/* Writes it as a JSON string. */
-void observe_put_quoted(struct text *text, const char *from);
 #define FILE_NAME_BYTES 64u
 /* KIND-PROCESS-POOL.json: the pool's file of that kind, where several pools share a directory. From `number` 2 on
  * KIND-PROCESS-POOL.NUMBER.json: another's file has the name. */

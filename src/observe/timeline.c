@@ -50,17 +50,6 @@ static const char *name_of(struct timeline *line, uint64_t address, char (*room)
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
 
-void observe_put_quoted(struct text *text, const char *from) {
-    text_put_char(text, '"');
-    for (; *from != 0; from++) {
-        bool is_plain = (unsigned char)*from >= 0x20 && (unsigned char)*from < 0x7f && *from != '"' && *from != '\\';
-        char c = '?';
-        if (is_plain) c = *from;
-        text_put_char(text, c);
-    }
-    text_put_char(text, '"');
-}
-
 /* Writes nanoseconds as microseconds. */
 static void put_us(struct timeline *line, const char *field, uint64_t ns) {
     text_put(&line->text, field);
@@ -89,7 +78,7 @@ static uint32_t thread_at(const struct timeline *line, const struct weft_worker 
 static void put_process(struct timeline *line) {
     put_begin(line, "M", os_process_id());
     text_put(&line->text, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    observe_put_quoted(&line->text, line->pool->name);
+    text_put_quoted(&line->text, line->pool->name);
     text_put(&line->text, "}}");
 }
 
@@ -167,7 +156,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     put_us(line, ",\"ts\":", start);
     put_us(line, ",\"dur\":", max_u64(moment_ns(line, event->end), start) - start);
     text_format(&line->text, ",\"cat\":\"%s\",\"name\":", kinds[event->kind].category);
-    observe_put_quoted(&line->text, name);
+    text_put_quoted(&line->text, name);
 }
 
 /* Gives the thread whose tasks were taken a slice of no length. */
@@ -361,7 +350,7 @@ static void put_threads(struct timeline *line) {
 static void put_end(struct timeline *line, uint64_t gone) {
     const struct joined none = {.since_ns = UINT64_MAX}, *joins = is_further(line) ? line->joins : &none;
     text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
-    observe_put_quoted(&line->text, VERSION_TEXT);
+    text_put_quoted(&line->text, VERSION_TEXT);
     put_argument(line, ",\"events_per_thread\":", max_u64(joins->events, line->pool->config.trace_events));
     put_argument(line, ",\"dropped\":", joins->dropped + gone);
     put_argument(line, ",\"monotonic_ns\":", min_u64(joins->since_ns, line->since_ns));
