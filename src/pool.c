@@ -115,7 +115,9 @@ const char *config_read(weft_config *whole, const weft_config *config) {
 
 /* `to` is zeroed. */
 static void text_copy(char *to, size_t size, const char *from) {
-    for (size_t length = 0; length + 1 < size && from[length] != 0; length++) to[length] = from[length];
+    size_t length = 0;
+    for (; length + 1 < size && from[length] != 0; length++) to[length] = from[length];
+    if (from[length] != 0) to[text_whole(to, length)] = 0;
 }
 
 static void configure_threads(weft_pool *pool) {
@@ -226,6 +228,7 @@ weft_pool *pool_make(const weft_config *config) {
 static void pools_forked(void) {
     registry_forked();
     tokens_forked();
+    observe_forked();
     own.lock = (os_mutex){0};
     own.pool = NULL;
 }

@@ -25,6 +25,7 @@ const struct predict_hooks predict = {
 const struct observe_hooks observe = {
     .start = observer_start,
     .end = observer_end,
+    .forked = observer_forked,
     .run = observer_run,
     .node = observer_node,
     .span = observer_span,

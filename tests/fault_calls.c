@@ -235,7 +235,7 @@ int __wrap_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...) {
     va_list more;
     va_start(more, command);
-    int value = va_arg(more, int);
+    long value = va_arg(more, long); /* or a pointer */
     va_end(more);
     int result = fails(CALL_FCNTL) ? -1 : __real_fcntl(fd, command, value);
     if (result >= 0 && command == F_DUPFD_CLOEXEC) atomic_fetch_add(&counts.files, 1);

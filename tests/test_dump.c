@@ -36,14 +36,23 @@ static void assert_has(const char *text, const char *part) {
 /* ---- names -------------------------------------------------------------------------------------------------------- */
 
 __attribute__((noinline)) static int a_static_function(int n) { return n * 3; }
+__attribute__((noinline)) static int gr\u00f6\u00dfe(int n) { return n * 5; }
 
 static void test_names(void **state) {
     (void)state;
+    static const char *const cuts[] = {"", "g", "gr", "gr", "gr\xc3\xb6", "gr\xc3\xb6", "gr\xc3\xb6\xc3\x9f"};
     char name[64], cut[6];
     os_symbol((uintptr_t)a_static_function, name, sizeof name);
     assert_string_equal(name, "a_static_function");
     os_symbol((uintptr_t)a_static_function, cut, sizeof cut);
     assert_string_equal(cut, "a_sta");
+    os_symbol((uintptr_t)gr\u00f6\u00dfe, name, sizeof name);
+    assert_string_equal(name, "gr\xc3\xb6\xc3\x9f"
+                              "e");
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) { /* never half a character */
+        os_symbol((uintptr_t)gr\u00f6\u00dfe, name, i + 1);
+        assert_string_equal(name, cuts[i]);
+    }
     os_symbol((uintptr_t)weft_submit, name, sizeof name);
     assert_string_equal(name, "weft_submit");
     os_symbol(0, name, sizeof name);
@@ -328,6 +337,86 @@ static void test_watchdog_line(void **state) {
     assert_has(line, "weft: worker 0 has run gate_task for ");
 }
 
+/* ---- threads that wait and help ----------------------------------------------------------------------------------- */
+
+static struct {
+    weft_pool *pool;
+    gate gate;
+    _Atomic pid_t thread;
+    enum weft_help help;
+} helper;
+
+static int outer_task(void *payload, weft_worker *self) {
+    (void)payload;
+    gate *at = &helper.gate;
+    weft_group inner = WEFT_GROUP_INIT;
+    REQUIRE(weft_submit(weft_worker_pool(self), &inner, gate_task, &at, sizeof at) == WEFT_OK);
+    return weft_group_wait(weft_worker_pool(self), &inner);
+}
+
+/* Its task is one that no other thread can run: the worker is held. */
+static void *wait_and_help(void *fn) {
+    gate *at = &helper.gate;
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_store(&helper.thread, thread_id());
+    REQUIRE(weft_submit(helper.pool, &group, *(weft_fn *)fn, &at, sizeof at) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(helper.pool, &group, helper.help, 0) == WEFT_OK);
+    return NULL;
+}
+
+static void help_and_dump(weft_fn fn, const char *is_shown) {
+    char line[160];
+    gate held;
+    pthread_t thread;
+    weft_group group = WEFT_GROUP_INIT;
+    weft_config config = config_of(1);
+    helper.pool = make_pool_with(&config);
+    gate_occupy(&held, helper.pool, &group);
+    gate_init(&helper.gate);
+    REQUIRE(pthread_create(&thread, NULL, wait_and_help, &fn) == 0);
+    await(&helper.gate.entered);
+    dump_of(helper.pool, text, sizeof text);
+    gate_open(&helper.gate);
+    pthread_join(thread, NULL);
+    snprintf(line, sizeof line, "thread: runs gate_task; %s; 0 tasks run; thread %d\n", is_shown,
+             (int)atomic_load(&helper.thread));
+    assert_has(text, line);
+    assert_has(text, "  0 worker: runs gate_task; 0 tasks run; thread ");
+    dump_of(helper.pool, text, sizeof text);
+    assert_null(strstr(text, "; waits for group"));
+    gate_open(&held);
+    REQUIRE(weft_group_wait(helper.pool, &group) == WEFT_OK);
+    end_pool(helper.pool);
+}
+
+static void test_helper(void **state) {
+    (void)state;
+    helper.help = WEFT_HELP_BELOW;
+    help_and_dump(gate_task, "waits for group 2, helps");
+    help_and_dump(outer_task, "waits for group 3, helps"); /* the innermost */
+}
+
+/* A thread that waits and does not help is told, whether it sleeps already or not. */
+static void test_waiter(void **state) {
+    (void)state;
+    gate held;
+    pthread_t thread;
+    weft_fn fn = empty_task;
+    weft_group group = WEFT_GROUP_INIT;
+    weft_config config = config_of(1);
+    helper.help = WEFT_HELP_NONE;
+    helper.pool = make_pool_with(&config);
+    gate_occupy(&held, helper.pool, &group);
+    REQUIRE(pthread_create(&thread, NULL, wait_and_help, &fn) == 0);
+    do dump_of(helper.pool, text, sizeof text);
+    while (strstr(text, "thread: outside of tasks; waits for group 2; 0 tasks") == NULL &&
+           strstr(text, "thread: outside of tasks; sleeps in a wait for group 2; 0 tasks") == NULL);
+    gate_open(&held);
+    pthread_join(thread, NULL);
+    REQUIRE(weft_group_wait(helper.pool, &group) == WEFT_OK);
+    end_pool(helper.pool);
+}
+
 static void test_bad_arguments(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
@@ -352,6 +441,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_signals_at_work),
         cmocka_unit_test(test_watchdog),
         cmocka_unit_test(test_watchdog_line),
+        cmocka_unit_test(test_helper),
+        cmocka_unit_test(test_waiter),
         cmocka_unit_test(test_bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@ from pathlib import Path
 
 CANNOT_FAIL = "on text or memory, or on what the thread itself has"
 HARMLESS = {
-    "abort bcmp free memcmp memcpy memmem memmove memset snprintf strchr strcmp strcspn strlen strncmp strnlen strrchr strspn sigdelset sigfillset "
+    "abort bcmp free memcmp memcpy memmem memmove memset snprintf strchr strcmp strcspn strlen strncmp strnlen strrchr strspn strstr sigdelset "
+    "sigfillset "
     "__errno_location __stack_chk_fail __snprintf_chk __memcpy_chk __memset_chk __tls_get_addr _GLOBAL_OFFSET_TABLE_ "
     "__rseq_offset pthread_self pthread_once pthread_setcancelstate pthread_sigmask": CANNOT_FAIL,
     "_dl_find_object": "of an address that no file has, as of any other",
@@ -29,7 +30,7 @@ HARMLESS = {
     "mprotect": "a guard that is refused is memory that nobody has: test_heap_secure.c",
     "getrlimit": "of a limit that there is",
     "sigemptyset sigaddset sigismember": "of a set on the stack",
-    "sigtimedwait": "takes back SIGPIPE, which a write has just raised for this thread",
+    "sigtimedwait": "takes back SIGPIPE or SIGXFSZ, which a write has just raised for this thread",
     "sigaction backtrace": "of a signal that can be handled; a stack that is not known is short",
     "__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable": "of the compiler's, when loaded",
 }

@@ -105,10 +105,23 @@ def check_files(directory):
     assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 9)}, states
     assert "\033" not in top("--once", directory).stdout
     # A process that has the number of a pool's that ended before it began.
-    me = os.getpid()
+    me, nobody = os.getpid(), 2**31 - 2
     Path(directory, f"weft-{me}-1.json").write_text(json.dumps({**numbers, "pool": "x", "process": me}))
     stranger = look(directory)[me]
     assert stranger["state"] == "gone" and stranger["command"] == "", stranger
+    # Names are UTF-8, in columns of characters, and none writes to the terminal.
+    for name, shown in (("h\u00e4\u20ac", "h\u00e4\u20ac        "), ("\u00e4" * 12, "\u00e4" * 10 + " "), ("a\u009b2J\x1b[b\x7f", "a?2J?[b?   ")):
+        Path(directory, f"weft-{me}-1.json").write_text(json.dumps({**numbers, "pool": name, "process": me}))
+        table = top("--once", directory).stdout
+        assert f" {shown}gone " in table and "\u009b" not in table, (shown, table)
+    # One that has no such number here, as in a container: its file is kept locked, and has just been written.
+    kept = Path(directory, f"weft-{nobody}-1.json")
+    for is_kept, period_ns, expected in ((True, 10**12, "live"), (False, 10**12, "gone"), (True, 1, "gone")):
+        kept.write_text(json.dumps({**numbers, "pool": "x", "process": nobody, "monotonic_ns": time.monotonic_ns() - 10**10, "period_ns": period_ns}))
+        with open(kept, "r+") as file:
+            if is_kept:
+                fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+            assert look(directory)[nobody]["state"] == expected, look(directory)[nobody]
 
 
 def check_reads(directory):

@@ -449,7 +449,7 @@ static void test_config(void **state) {
     unlink(counters);
 }
 
-/* A program with several pools, all configured from one environment, that also writes to the file itself. */
+/* A program with several pools, all configured from one environment, that also writes to the file for the counters itself. */
 static void test_one_file(void **state) {
     (void)state;
     char counters[64];
@@ -467,14 +467,16 @@ static void test_one_file(void **state) {
     end_pool(much);
     end_pool(little);
     char *text = text_of(path);
-    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
+    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 38);
     assert_int_equal(count_of(text, "\"traceEvents\""), 1);
+    assert_int_equal(count_of(text, "\"pools\":2,"), 1);
     free(text);
     text = text_of(counters);
     assert_int_equal(strncmp(text, "the program's own line\nweft pool", 32), 0);
     assert_int_equal(count_of(text, "counters of 1 worker"), 2);
     free(text);
     unlink(counters);
+    unlink(path);
 }
 
 /* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines, the timeline and the counters stand
@@ -509,14 +511,22 @@ static void test_own_stream(void **state) {
     unlink(file);
 }
 
-/* Of a name what JSON would have escaped is shown as a question mark. */
+/* Of a name control characters and what is no UTF-8 are shown as question marks, each byte as one. */
 static void test_names(void **state) {
     (void)state;
     static const struct {
-        const char *name, *shown;
-    } all[] = {{" ~!#[]", "\"name\":\" ~!#[]\""},
-               {"a\nb\"c\\d\x1f", "\"name\":\"a?b?c?d?\""},
-               {"\x7f\xc3\xa4", "\"name\":\"???\""}};
+        const char *name, *shown, *plain;
+    } all[] = {
+        {" ~!#[]", "\"name\":\" ~!#[]\"", "pool  ~!#[]:"},
+        {"a\nb\"c\\d\x1f", "\"name\":\"a?b\\\"c\\\\d?\"", "pool a?b\"c\\d?:"},
+        {"\x7f\xc3\xa4", "\"name\":\"?\xc3\xa4\"", "pool ?\xc3\xa4:"},
+        {"\xe2\x82\xac\xf0\x9f\xa7\xb5", "\"name\":\"\xe2\x82\xac\xf0\x9f\xa7\xb5\"", "pool \xe2\x82\xac\xf0\x9f\xa7\xb5:"},
+        {"\xc2\x9b|\xc0\x80|\xff|", "\"name\":\"??|??|?|\"", "pool ??|??|?|:"},
+        {"\xe0\x80\x80\xed\xa0\x80\xc3", "\"name\":\"???????\"", "pool ???????:"},
+        {"\xf4\x90\x80\x80\xe2\x82z", "\"name\":\"??????z\"", "pool ??????z:"},
+        {"0123456789\xc3\xa4", "\"name\":\"0123456789\"", "pool 0123456789:"}, /* cut to 11 bytes */
+        {"12345678\xe2\x82\xac!", "\"name\":\"12345678\xe2\x82\xac\"", "pool 12345678\xe2\x82\xac:"},
+    };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         weft_config config = config_of(1);
         config.name = all[i].name;
@@ -526,6 +536,12 @@ static void test_names(void **state) {
         char *text = timeline_of(pool);
         assert_int_equal(count_of(text, all[i].shown), 1);
         free(text);
+        char dump[4096] = {0};
+        int pair[2];
+        assert_true(pipe(pair) == 0 && weft_pool_dump(pool, pair[1]) == WEFT_OK);
+        assert_true(weft_pool_stats_print(pool, pair[1]) == WEFT_OK && read(pair[0], dump, sizeof dump - 1) > 0);
+        assert_int_equal(count_of(dump, all[i].plain), 2);
+        close(pair[0]), close(pair[1]);
         end_pool(pool);
     }
 }
@@ -624,6 +640,7 @@ static void test_forked_child(void **state) {
     char *text = text_of(path);
     assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
     free(text);
+    unlink(path);
 }
 
 int main(int argc, char **argv) {

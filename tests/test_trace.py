@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The files that a pool writes when the environment asks: the timeline against a schema, its times against each other, the counters.
 
-    test_trace.py [EMULATOR] PROGRAM        where PROGRAM is trace_scene
+    test_trace.py [EMULATOR] TRACE_SCENE PAUSE_SCENE
 """
 
 import json
@@ -26,8 +26,10 @@ SCHEMA = {
     "type": "object", "required": ["traceEvents", "displayTimeUnit", "otherData"], "additionalProperties": False,
     "properties": {
         "displayTimeUnit": {"const": "ns"},
-        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped", "monotonic_ns"], "additionalProperties": False,
-                      "properties": {"weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
+        "otherData": {"type": "object", "additionalProperties": False,
+                      "required": ["weft", "events_per_thread", "dropped", "monotonic_ns", "pools", "process", "process_start"],
+                      "properties": {"pools": {"const": 1}, "process": {"type": "integer", "minimum": 1}, "process_start": {"type": "integer"},
+                                     "weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
                                      "dropped": {"type": "integer", "minimum": 0},
                                      "monotonic_ns": {"type": "integer", "minimum": 1}}},
         "traceEvents": {"type": "array", "minItems": 1, "items": {"anyOf": [
@@ -139,19 +141,38 @@ def check_clock(others, events, before_ns, after_ns):
     assert groups and all(group > 0 for group in groups), "tasks tell their groups"
 
 
-def run_scene(env):
+def run_scene(scene, env):
     """What it prints, and its process's number."""
-    with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True, env=env) as run:
+    with subprocess.Popen(scene, stdout=subprocess.PIPE, text=True, env=env) as run:
         out = run.communicate()[0]
     assert run.returncode == 0, run.returncode
     return int(out), run.pid
 
 
+def check_pauses(scene):
+    """Where a pause that no event shows falls between submissions, the timeline says how far it guesses."""
+    with tempfile.TemporaryDirectory() as directory:
+        trace = Path(directory, "trace.json")
+        out = subprocess.run([*scene, "30"], stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "WEFT_TRACE": str(trace)}).stdout
+        events = json.loads(trace.read_text())["traceEvents"]
+    after = sorted((e for e in events if e["name"] == "paused_task"), key=lambda e: e["ts"])
+    before = [int(line) / 1000 for line in out.split()]
+    assert len(after) == len(before) == 30
+    for when, e in zip(before, after):
+        latest = e["args"]["submitted"] + e["args"].get("later_us", 10)  # less is not told
+        assert latest >= when - 0.1 and e["args"]["submitted"] <= e["ts"] and latest <= max(e["ts"] + 0.1, e["args"]["submitted"] + 10), (when, e)
+    guessed = sum("later_us" in e.get("args", {}) for e in events if e.get("cat") == "task")
+    assert guessed > 0, "then the scene pauses in no rush, and shows nothing"
+
+
 def main():
+    *emulator, trace_scene, pause_scene = sys.argv[1:]
+    scene = [*emulator, trace_scene]
+    check_pauses([*emulator, pause_scene])
     with tempfile.TemporaryDirectory() as directory:
         trace, stats = Path(directory, "trace.json"), Path(directory, "stats.txt")
         before_ns = time.monotonic_ns()
-        tasks, pid = run_scene({**os.environ, "WEFT_TRACE": str(trace), "WEFT_STATS": str(stats)})
+        tasks, pid = run_scene(scene, {**os.environ, "WEFT_TRACE": str(trace), "WEFT_STATS": str(stats)})
         after_ns = time.monotonic_ns()
         timeline = json.loads(trace.read_text())
         rows = [line.split() for line in stats.read_text().splitlines()]

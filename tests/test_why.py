@@ -167,16 +167,32 @@ def check_group_stop(weft, load):
 
 
 def made_up(weft, slices):
-    """What it tells of a timeline made up here: of worker 0's slices (category, name, begin, length, submission or None)."""
+    """What it tells of a timeline made up here: of worker 0's slices (category, name, begin, length, submission or None). A
+    submission is a time; or (time,); or (time, how much later it may have been)."""
     events = [{"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "worker 0"}}]
     for category, name, begin, length, submitted in slices:
         event = {"ph": "X", "pid": 1, "tid": 2, "ts": begin, "dur": length, "cat": category, "name": name}
-        events.append(event if submitted is None else {**event, "args": {"submitter": 1, "submitted": submitted}})
+        when = submitted if isinstance(submitted, tuple) else (submitted,)
+        arguments = {"submitter": 1, **dict(zip(("submitted", "later_us"), when))}
+        events.append(event if submitted is None else {**event, "args": arguments})
     with tempfile.TemporaryDirectory() as directory:
         timeline, result = Path(directory, "t.json"), Path(directory, "why.json")
         timeline.write_text(json.dumps({"traceEvents": events, "otherData": {"weft": "x", "dropped": 0, "events_per_thread": 65536}}))
         out = say(weft, "--timeline", str(timeline), "--json", str(result)).stdout
         return out, json.loads(result.read_text())["late"]
+
+
+def check_guesses(weft, _):
+    """No cause is named from a submission that the timeline guesses: late is what is late at the latest guess, and waits from then on."""
+    pause = [("sleep", "parked", 0, 50000, None), ("sleep", "waking", 50000, 10, None)]
+    quick = [("task", "victim", 100 * i, 10, (100 * i - 5,)) for i in range(-9, 0)]
+    out, late = made_up(weft, [*quick, *pause, ("task", "victim", 50010, 10, (10, 50000))])
+    assert not late and "1 tasks were late, or were submitted so late" in out and "No task that is known was late" in out, (late, out)
+    busy = [("task", "longer", 50010, 30000, (50000,)), ("task", "victim", 80010, 10, (10, 49995))]
+    out, late = made_up(weft, [*quick, *pause, *busy])
+    victim = next(one for one in late if one["task"] == "victim")
+    assert victim["cause"] == "queued" and victim["queued_us"] == 30005 and victim["causes_us"]["queued"] == 30000, victim
+    assert "has a guess" not in out, out
 
 
 def check_sums(weft, _):
@@ -213,7 +229,7 @@ def main():
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 3
     source = sys.argv[5] if len(sys.argv) > 5 else "best"
     check_words(weft, scene)
-    for check in (check_lost, check_signals, check_group_stop, check_sums, check_chains, check_unseen):
+    for check in (check_lost, check_signals, check_group_stop, check_guesses, check_sums, check_chains, check_unseen):
         check(weft, load)
     wrong = []
     for kind in KINDS:

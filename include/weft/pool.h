@@ -109,7 +109,7 @@ typedef struct weft_config {
     size_t struct_size; /**< sizeof(weft_config); weft.h has the rules for other versions' sizes */
     uint32_t workers;   /**< threads; 0: weft_cpu_count(), and the pool mostly follows its changes (weft_pool_resize) */
     uint32_t spares;    /**< most threads that stand in for blocked ones (weft_block_begin); 0: as many as workers run */
-    const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 characters */
+    const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 bytes, at a whole character of UTF-8 */
     const char *cpus;   /**< CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
     /** How long an idle worker spins, looking for work, before it sleeps; a waiting thread spins as long for the end of its
@@ -130,8 +130,9 @@ typedef struct weft_config {
     void *context;       /**< passed to start, stop, clean and watchdog */
     const char *stats;   /**< file to which destroy appends what weft_pool_stats_print writes; if that fails, a line on
                               stderr names the file; or NULL */
-    const char *trace;   /**< file that holds a timeline after destroy, recorded from create on; a directory:
-                            `trace-PROCESS-POOL.json` in it; or NULL */
+    const char *trace;   /**< file that holds a timeline after destroy, recorded from create on. Several pools of one
+                              process may name it: it has the events of all. A directory: `trace-PROCESS-POOL.json`
+                              in it, or, where that exists, `trace-PROCESS-POOL.2.json` and so on. Or NULL */
     size_t
         trace_events; /**< events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two; at most 2^24 */
     /** A thread of its own reports tasks that run longer than this, and again after 2, 4 and 8 times as long; 0: none. */
@@ -171,7 +172,8 @@ typedef struct weft_config {
      * elsewhere the dump says that there are no stacks. */
     uint64_t stack_wait_ns;
     /** An existing directory, for `weft top`. A thread of the pool writes the counters to the file
-     * weft-PROCESS-POOL.json there four times a second, and removes the file when the pool ends. NULL: no file. */
+     * weft-PROCESS-POOL.json there four times a second, and removes the file when the pool ends. If a living process has
+     * that name, the file is weft-PROCESS-POOL.2.json, and so on. NULL: no file. */
     const char *top;
 } weft_config;
 

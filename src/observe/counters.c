@@ -175,8 +175,9 @@ static void print_row(struct text *text, const weft_worker_counts *counts) {
 }
 
 static void print_head(struct text *text, const weft_pool *pool) {
-    text_format(text, "weft pool %s: counters of %u workers and whoever submitted or helped\n    thread  ", pool->name,
-                load_rlx(&pool->workers));
+    text_put(text, "weft pool ");
+    text_put_name(text, pool->name);
+    text_format(text, ": counters of %u workers and whoever submitted or helped\n    thread  ", load_rlx(&pool->workers));
     for (size_t i = 0; i < COLUMNS; i++) {
         pad_to(text, strlen(columns[i].head), columns[i].width);
         text_put(text, columns[i].head);

@@ -9,7 +9,7 @@
 static void put_function(struct text *text, uintptr_t address) {
     char name[160];
     os_symbol(address, name, sizeof name);
-    text_put(text, name);
+    text_put_name(text, name);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
@@ -74,8 +74,12 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
 
 static void dump_waits(struct text *text, const struct weft_worker *seat) {
     uint64_t id = load_rlx(&seat->wait_id);
+    uint32_t waits_for = load_rlx(&seat->waits_for);
+    const char *helps = (waits_for & WAITS_HELPS) != 0 ? ", helps" : "";
     if (id != 0)
         text_format(text, "; sleeps in a wait for group %u%s", id_index(id), load_rlx(&seat->wait_helps) ? ", helps" : "");
+    else if (waits_for != 0)
+        text_format(text, "; waits for group %u%s", waits_for & ~WAITS_HELPS, helps);
     if (join_waits(seat)) text_put(text, "; waits for a forked call");
 }
 
@@ -127,7 +131,9 @@ static void dump_group(struct text *text, const struct record *record) {
 
 static void dump_head(struct text *text, const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    text_format(text, "weft pool %s: %u workers, %u parked", pool->name, load_rlx(&pool->workers), view.parked);
+    text_put(text, "weft pool ");
+    text_put_name(text, pool->name);
+    text_format(text, ": %u workers, %u parked", load_rlx(&pool->workers), view.parked);
     if (view.polling > 0) text_format(text, ", %u polling", view.polling);
     text_format(text, ", %u looking for work", view.searchers);
     if (load_rlx(&pool->blocked) > 0) text_format(text, ", %u blocking sections", load_rlx(&pool->blocked));

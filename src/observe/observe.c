@@ -59,8 +59,8 @@ static NOINLINE struct trace_ring *ring_make(struct weft_worker *seat) {
     return ring;
 }
 
-const struct trace_ring *observe_ring(const struct weft_worker *seat) {
-    const struct trace_ring *ring = load_acq(Q6, &observe_of(seat)->ring);
+struct trace_ring *observe_ring(const struct weft_worker *seat) {
+    struct trace_ring *ring = load_acq(Q6, &observe_of(seat)->ring);
     if (ring != NULL) plain_read(&ring->events, sizeof ring->events);
     return ring;
 }
@@ -88,14 +88,31 @@ INLINE void record(struct weft_worker *seat, uint64_t start, uint64_t end, uint6
     trace_add(ring, start, end, what, label);
 }
 
+/* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
+ * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
+ * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted one
+ * tick after the one before, as guessed: too early, but never after their tasks began.
+ *
+ * A pause that no event shows may follow: the thread just comes back later, and its next submissions are noted already. So only
+ * one lane of a seat has such submissions: what is submitted elsewhere is noted by the clock, and ends them. */
+#define SUBMIT_RUN_MAX 128u
+#define SUBMIT_GUESSES 3u
+
+/* The thread does something else than submit. Its next submission is noted anew, by the clock. So whatever an event in the ring
+ * stands for was submitted before this moment (origin.c). */
+static void submits_pause(struct observe_seat *own) {
+    if (own->noted != NULL) own->noted->last = NULL;
+    own->noted = NULL;
+}
+
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     record(seat, start, os_ticks(), what, trace_label(kind, 0, 0));
-    if (kind != TRACE_WAKE || seat->lane == &seat->pool->blank) return;
-    seat->lane->last = NULL; /* the rush of submissions has paused */
-    observe_of(seat)->submit_run = 0;
+    submits_pause(observe_of(seat));
+    if (kind == TRACE_WAKE) observe_of(seat)->submit_run = 0;
 }
 
 NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
+    submits_pause(observe_of(seat));
     record(seat, slept, sent, 0, trace_label(TRACE_PARK, 0, 0));
     record(seat, sent, now, 0, trace_label(TRACE_WAKING, 0, 0));
 }
@@ -127,12 +144,14 @@ static int run_traced(void *payload, weft_worker *self) {
     uint64_t place = trace_place(self->cell);
     self->cell = NULL; /* a task that runs inside this one, without a cell, must not find it */
     store_rlx(&self->running_since, start);
+    submits_pause(observe_of(self));
     observe_of(self)->task_end = 0;
     if (observe_of(self)->claims_seen != self->claims) record_claim(self, start);
     int error = ((weft_fn)what)(payload, self);
     uint64_t end = os_ticks();
     store_rlx(&self->running_since, 0);
     observe_of(self)->task_end = end;
+    submits_pause(observe_of(self));
     uint32_t group = id_index(self->frame->id); /* another group may get this number later */
     record(self, start, end, what, trace_label(TRACE_TASK, group, place));
     return error;
@@ -148,18 +167,13 @@ int observer_run(void *payload, weft_worker *self) {
     return error;
 }
 
-/* Where tasks come fast, one submission in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US
- * are noted together, as far as the earlier ones predict it. In a rush of whole segments of one group, the clock is read for
- * one segment in SUBMIT_GUESSES + 1, because reading it takes longer than four submissions. The other segments are noted one
- * tick after the one before: too early, but never after their tasks began. */
-#define SUBMIT_RUN_MAX 128u
-#define SUBMIT_RUN_US 10u
-#define SUBMIT_GUESSES 3u
+static bool may_guess(const struct observe_seat *own, const struct lane *lane) {
+    return own->noted == lane && own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells &&
+           own->submit_guesses < SUBMIT_GUESSES;
+}
 
-/* When this submission was made, and how many are noted with it. */
-static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
-    if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
-        return own->submit_ticks + ++own->submit_guesses;
+/* When this submission was made, by the clock, and how many are noted with it. */
+static uint64_t submit_time(struct observe_seat *own, const weft_pool *pool) {
     uint64_t now = os_ticks();
     uint64_t took = (now - own->submit_ticks) / (own->submit_guesses + 1);
     uint64_t most = SUBMIT_RUN_US * pool->ticks_per_us;
@@ -172,11 +186,15 @@ static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, c
 
 void observer_submits(struct weft_worker *seat, struct lane *lane) {
     struct observe_seat *own = observe_of(seat);
-    uint64_t now = submit_time(own, lane, seat->pool);
+    bool guesses = may_guess(own, lane);
+    uint64_t now = guesses ? own->submit_ticks + ++own->submit_guesses : submit_time(own, seat->pool);
+    if (own->noted != NULL && own->noted != lane) own->noted->last = NULL;
+    own->noted = lane;
     uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
     uint32_t run = (uint32_t)min_u64(own->submit_run, room);
     lane->last = lane->cell + (size_t)(run - 1) * lane->stride;
-    record(seat, now, now, run, trace_label(TRACE_SUBMIT, lane->stride, trace_place(lane->cell)));
+    uint32_t detail = lane->stride | (guesses ? TRACE_GUESSED : 0);
+    record(seat, now, now, run, trace_label(TRACE_SUBMIT, detail, trace_place(lane->cell)));
 }
 
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {
@@ -207,7 +225,9 @@ static uint64_t backlog_of(const weft_pool *pool) {
 static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat) {
     char buffer[512];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
-    text_format(&text, "weft: worker %u has run %s for ", stuck->worker, stuck->name);
+    text_format(&text, "weft: worker %u has run ", stuck->worker);
+    text_put_name(&text, stuck->name);
+    text_put(&text, " for ");
     text_put_decimal(&text, stuck->ns / 1000000, 3);
     text_format(&text, " s; tasks not begun: %lu cells\n", stuck->backlog);
     observe_put_stack(&text, seat);
@@ -280,26 +300,21 @@ static void looker_end(weft_pool *pool) {
 
 #define TRACE_EVENTS_DEFAULT 65536u
 
-/* Opens the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
-static int file_open(weft_pool *pool, const char **path, int (*open_file)(const char *), int *file) {
-    if (*path == NULL) return WEFT_OK;
-    if (!store_text(&pool->store, path)) return WEFT_ENOMEM;
-    *file = open_file(*path) + 1;
+/* Opens the file for the counters, if the configuration names one, and keeps the name. */
+static int stats_file_open(weft_pool *pool) {
+    int *file = &observe_of_pool(pool)->stats_file;
+    if (pool->config.stats == NULL) return WEFT_OK;
+    if (!store_text(&pool->store, &pool->config.stats)) return WEFT_ENOMEM;
+    *file = os_append(pool->config.stats) + 1;
     return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 
-/* As file_open; in a directory, each pool writes a file of its own. */
-static int trace_file_open(weft_pool *pool) {
-    char name[FILE_NAME_BYTES];
-    int *file = &observe_of_pool(pool)->trace.file;
-    int directory = pool->config.trace == NULL ? -1 : os_open_directory(pool->config.trace);
-    if (directory < 0) return file_open(pool, &pool->config.trace, os_create, file);
-    observe_file_name(pool, "trace", name);
-    os_remove_in(directory, name); /* left by a killed process that had the same number */
-    *file = os_append_in(directory, name) + 1;
-    os_close(directory);
-    if (*file == 0) return WEFT_EINVAL;
-    return store_text(&pool->store, &pool->config.trace) ? WEFT_OK : WEFT_ENOMEM;
+static bool stats_file_write(const weft_pool *pool) {
+    int fd = observe_of_pool(pool)->stats_file - 1;
+    if (!files_lock(fd)) return false;
+    bool is_written = weft_pool_stats_print(pool, fd) == WEFT_OK;
+    files_unlock(fd);
+    return is_written;
 }
 
 static void file_close(int *file) {
@@ -314,7 +329,7 @@ int observer_start(weft_pool *pool) {
         config->trace_events += config->trace_events & -config->trace_events;
     if (config->stack_wait_ns != 0) os_stacks_begin(); /* if this fails, the dump says so */
     int error = trace_file_open(pool);
-    if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
+    if (error == WEFT_OK) error = stats_file_open(pool);
     if (error == WEFT_OK) error = publish_start(pool);
     if (error == WEFT_OK && (config->watchdog_ns != 0 || config->top != NULL)) error = looker_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
@@ -340,13 +355,9 @@ void observer_end(weft_pool *pool) {
     }
     looker_end(pool);
     publish_end(pool);
-    if (observe_of_pool(pool)->trace.file > 0) {
-        os_empty(observe_of_pool(pool)->trace.file - 1); /* another pool may have written to it since */
-        if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)
-            text_tell(pool->config.trace, " took not all of", " the timeline");
-    }
-    if (observe_of_pool(pool)->stats_file > 0 &&
-        weft_pool_stats_print(pool, observe_of_pool(pool)->stats_file - 1) != WEFT_OK)
+    if (observe_of_pool(pool)->trace.file > 0 && !trace_file_write(pool))
+        text_tell(pool->config.trace, " took not all of", " the timeline");
+    if (observe_of_pool(pool)->stats_file > 0 && !stats_file_write(pool))
         text_tell(pool->config.stats, " took not all of", " the counters");
     file_close(&observe_of_pool(pool)->trace.file);
     file_close(&observe_of_pool(pool)->stats_file);

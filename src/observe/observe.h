@@ -1,6 +1,6 @@
 /* observe.h: the room's door: the functions that src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
  *
- * observe/ records and reports what a pool does: a timeline (trace.c), tasks that run too long (observe.c), counters
+ * observe/ records and reports what a pool does: a timeline (trace.c, timeline.c, trace_file.c), tasks that run too long (observe.c), counters
  * (counters.c), the file that weft top reads (publish.c), a pool's state as text (dump.c).
  *
  * What may not be touched: observation only reads. Nothing in the rooms below waits for it, and it writes none of their
@@ -13,6 +13,7 @@
 
 int observer_start(weft_pool *pool);
 void observer_end(weft_pool *pool);
+void observer_forked(void);
 int observer_run(void *payload, weft_worker *self);
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context);
 void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what);

@@ -7,7 +7,7 @@
 static size_t bytes_of(size_t most) { return round_up(2 * most * sizeof(struct origin), os_page_size()); }
 
 void origins_make(struct origins *origins, size_t most) {
-    *origins = (struct origins){.most = most};
+    *origins = (struct origins){.most = most, .ticks_per_us = os_ticks_per_us()};
     if (most > 0) origins->row = os_map(bytes_of(most));
 }
 
@@ -20,14 +20,43 @@ void origins_add(struct origins *origins, const struct origin *origin) {
     origins->row[origins->count++] = *origin;
 }
 
+/* All that was noted before, by an event of that time, was submitted before then. A task submits nothing that was noted before it
+ * began, nor afterwards what was noted in it; a loop or a call may submit what was noted before it. */
+static uint64_t bound_of(const struct trace_event *event, uint64_t noted) {
+    switch (event->kind) {
+    case TRACE_TASK: return event->start >= noted ? event->start : event->end;
+    case TRACE_NODE:
+    case TRACE_FORK:
+    case TRACE_LOOP:
+    case TRACE_HELP_LOOP: return event->end;
+    default: return event->start;
+    }
+}
+
+static void close_rows(struct origins *origins, uint32_t seat, const struct trace_event *event) {
+    bool is_guess = event->kind == TRACE_SUBMIT && (event->detail & TRACE_GUESSED) != 0;
+    if (origins->seat != seat) origins->open = origins->count;
+    origins->seat = seat;
+    for (; !is_guess && origins->open < origins->count; origins->open++) {
+        struct origin *row = &origins->row[origins->open];
+        uint64_t bound = max_u64(bound_of(event, row->time), row->time);
+        uint64_t us = (bound - row->time) / origins->ticks_per_us + 1;
+        row->until_us = us < ORIGIN_OPEN ? (uint32_t)us : ORIGIN_OPEN;
+    }
+}
+
 void origins_add_event(struct origins *origins, uint32_t seat, const struct trace_event *event) {
-    struct origin row = {.key = event->place >> PAGE_SHIFT, .time = event->start, .place = event->place, .seat = seat};
-    row.tasks = (uint16_t)event->what;
-    row.stride = (uint16_t)event->detail;
+    struct origin row = {.key = event->place >> PAGE_SHIFT, .time = event->start, .place = event->place};
+    row.seat = (uint16_t)(seat & 0x7fff);
+    row.tasks = (uint8_t)event->what;
+    row.stride = event->detail & TRACE_STRIDE;
+    row.is_guessed = (event->detail & TRACE_GUESSED) != 0;
+    row.until_us = ORIGIN_OPEN;
     if (event->kind == TRACE_WAKE) {
         row.key = ORIGIN_WAKES;
         row.place = event->end - event->start;
     }
+    close_rows(origins, seat, event);
     if (event->kind == TRACE_WAKE || event->kind == TRACE_SUBMIT) origins_add(origins, &row);
 }
 
@@ -81,17 +110,39 @@ static uint64_t submitted_at(const struct origins *origins, const struct origin 
     uint64_t nth = (place - origin->place) / origin->stride;
     bool is_last = next == origins->row + origins->count || next->key != origin->key || next->time < origin->time;
     if (nth == 0 || is_last) return origin->time;
-    uint64_t most = 10 * os_ticks_per_us();
+    uint64_t most = SUBMIT_RUN_US * origins->ticks_per_us;
     return origin->time + min_u64(next->time - origin->time, most) * nth / origin->tasks;
 }
 
-const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, uint64_t *submitted) {
+static struct submitted submitted_within(const struct origins *origins, const struct origin *row, uint64_t place,
+                                         uint64_t start) {
+    uint64_t per_us = origins->ticks_per_us, first = min_u64(submitted_at(origins, row, place), start);
+    uint64_t last = row->until_us == ORIGIN_OPEN ? start : min_u64(row->time + row->until_us * per_us, start);
+    bool is_known = (place == row->place && !row->is_guessed) || last < first || last - first <= SUBMIT_RUN_US * per_us;
+    return (struct submitted){first, is_known ? first : last};
+}
+
+static bool is_of(const struct origin *row, uint64_t place) {
+    return place >= row->place && place < row->place + (uint64_t)row->tasks * row->stride;
+}
+
+/* The row that the task before had is often this one's, too; then no newer one is before `start`. */
+static bool is_found_again(const struct origins *origins, uint64_t place, uint64_t start) {
+    if (origins->found >= origins->count) return false;
+    const struct origin *row = &origins->row[origins->found], *next = row + 1;
+    bool is_newest = origins->found + 1 == origins->count || next->key != row->key || next->time > start;
+    return is_newest && row->key == place >> PAGE_SHIFT && row->time <= start && is_of(row, place);
+}
+
+const struct origin *origin_of_task(struct origins *origins, uint64_t place, uint64_t start, struct submitted *when) {
     if (place == 0) return NULL;
     uint64_t key = place >> PAGE_SHIFT;
-    for (size_t i = rows_until(origins, key, start); i > 0 && origins->row[i - 1].key == key; i--) {
+    size_t i = is_found_again(origins, place, start) ? origins->found + 1 : rows_until(origins, key, start);
+    for (; i > 0 && origins->row[i - 1].key == key; i--) {
         const struct origin *row = &origins->row[i - 1];
-        if (place < row->place || place >= row->place + (uint64_t)row->tasks * row->stride) continue;
-        *submitted = min_u64(submitted_at(origins, row, place), start);
+        if (!is_of(row, place)) continue;
+        origins->found = i - 1;
+        *when = submitted_within(origins, row, place, start);
         return row;
     }
     return NULL;

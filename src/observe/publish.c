@@ -3,67 +3,105 @@
  * A pool has one only if asked (weft_config.top). The pool's looking thread writes it (observe.c), so it is still written
  * when every worker hangs. A reader may see a part of one text, or parts of two: the text begins and ends with its number,
  * and is whole only if both are equal. The file is removed with the pool. A file that is left belongs to a process that
- * exited without ending its pool. */
+ * exited without ending its pool.
+ *
+ * The pool keeps its file locked. So who finds its own name taken knows whether the other one still writes: another copy of the
+ * library in this process, or a process of another PID namespace. Only what is locked by nobody is removed. */
 #include "observe/origin.h"
 #include "observe/state.h"
 
-#define HEAP_EVERY 8u     /* updates: counting the heap visits every page */
-#define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
+#define HEAP_EVERY 8u /* updates: counting the heap visits every page */
 
-void observe_file_name(const weft_pool *pool, const char *kind, char name[FILE_NAME_BYTES]) {
+void observe_file_name(const weft_pool *pool, const char *kind, uint32_t number, char name[FILE_NAME_BYTES]) {
     struct text text = {.size = FILE_NAME_BYTES, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    text_format(&text, "%s-%u-%lu.json", kind, os_process_id(), pool->id);
+    text_format(&text, "%s-%u-%lu", kind, os_process_id(), pool->id);
+    if (number > 1) text_format(&text, ".%u", number);
+    text_put(&text, ".json");
     text_end(&text);
 }
 
-/* ---- how long tasks were queued, while a timeline is recorded
- * ----------------------------------------------------------- */
+/* ---- how long tasks were queued, while a timeline is recorded ----------------------------------------------------- *
+ *
+ * Each update counts every task that ended since the one before. Its submission may be any event that the rings still hold. */
 
 struct queued {
     struct origins origins;
-    uint64_t since; /* ticks: tasks that began before do not count */
+    size_t rows;
+    uint64_t since; /* ticks: what ended earlier belongs to an earlier recording */
     uint64_t tasks, sum, most;
+    uint64_t unseen; /* events that newer ones had replaced before they were counted */
 };
 
-static void queued_count(struct queued *queued, const struct trace_event *event) {
-    uint64_t submitted;
-    if (event->kind != TRACE_TASK || (int64_t)(event->start - queued->since) < 0) return;
-    if (origin_of_task(&queued->origins, event->place, event->start, &submitted) == NULL) return;
-    queued->tasks++;
-    queued->sum += event->start - submitted;
-    queued->most = max_u64(queued->most, event->start - submitted);
+typedef void (*event_use)(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event);
+
+static void use_for_rows(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
+    (void)seat;
+    queued->rows += event->kind == TRACE_SUBMIT || event->kind == TRACE_WAKE;
 }
 
-static void newest_of(struct queued *queued, const struct weft_worker *seat, bool is_for_origins) {
+static void use_for_origins(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
+    origins_add_event(&queued->origins, seat->index, event);
+}
+
+static void use_for_count(struct queued *queued, const struct weft_worker *seat, const struct trace_event *event) {
+    struct submitted when;
+    (void)seat;
+    if (event->kind != TRACE_TASK || (int64_t)(event->end - queued->since) < 0) return;
+    if (origin_of_task(&queued->origins, event->place, event->start, &when) == NULL) return;
+    queued->tasks++;
+    queued->sum += event->start - when.last;
+    queued->most = max_u64(queued->most, event->start - when.last);
+}
+
+static void use_events(struct queued *queued, const struct weft_worker *seat, uint64_t from, uint64_t count, event_use use) {
     const struct trace_ring *ring = observe_ring(seat);
-    if (ring == NULL) return;
-    uint64_t count = trace_count(ring);
     struct trace_event event;
-    for (uint64_t n = count > EVENTS_SEEN ? count - EVENTS_SEEN : 0; n < count; n++) {
-        if (!trace_read(ring, n, &event)) continue;
-        if (is_for_origins)
-            origins_add_event(&queued->origins, seat->index, &event);
-        else
-            queued_count(queued, &event);
+    for (uint64_t n = max_u64(from, count > ring->events ? count - ring->events : 0); n < count; n++)
+        if (trace_read(ring, n, &event)) use(queued, seat, &event);
+}
+
+/* Whatever is to be counted was submitted, and the event of that recorded, before the marks are set. */
+static void rings_mark(const weft_pool *pool, struct queued *queued) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        struct trace_ring *ring = observe_ring(all.seat);
+        if (ring == NULL) continue;
+        ring->publishing = trace_count(ring);
+        uint64_t count = ring->publishing - ring->published; /* the oldest in a full ring may be about to be replaced */
+        if (count >= ring->events) queued->unseen += count - ring->events + 1;
     }
 }
 
-static void newest_of_all(struct queued *queued, const weft_pool *pool, bool is_for_origins) {
-    for (struct seats all = seats_made(pool); seats_next(&all);) newest_of(queued, all.seat, is_for_origins);
+static void use_all(const weft_pool *pool, struct queued *queued, event_use use) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        const struct trace_ring *ring = observe_ring(all.seat);
+        if (ring != NULL) use_events(queued, all.seat, 0, trace_count(ring), use);
+    }
+}
+
+static void rings_count(const weft_pool *pool, struct queued *queued) {
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        struct trace_ring *ring = observe_ring(all.seat);
+        if (ring == NULL) continue;
+        use_events(queued, all.seat, ring->published, ring->publishing, use_for_count);
+        ring->published = ring->publishing;
+    }
 }
 
 static void put_queued(struct text *text, const weft_pool *pool) {
     if ((load_rlx(&pool->extras) & EXTRA_TRACED) == 0) return;
-    struct queued queued = {.since = os_ticks() - PUBLISH_NS / 1000 * os_ticks_per_us()};
-    origins_make(&queued.origins, (size_t)load_rlx(&pool->seat_count) * EVENTS_SEEN);
-    newest_of_all(&queued, pool, true);
+    struct queued queued = {.since = load_rlx(&observe_of_pool(pool)->trace.since)};
+    rings_mark(pool, &queued);
+    use_all(pool, &queued, use_for_rows);
+    origins_make(&queued.origins, queued.rows);
+    use_all(pool, &queued, use_for_origins);
     origins_sort(&queued.origins);
-    newest_of_all(&queued, pool, false);
+    rings_count(pool, &queued);
     origins_end(&queued.origins);
     text_put_field(text, "queued_task_count", queued.tasks);
     text_put_field(text, "queued_ns_mean", queued.tasks == 0 ? 0 : observe_ns(queued.sum / queued.tasks));
     text_put_field(text, "queued_ns_max", observe_ns(queued.most));
+    text_put_field(text, "queued_unseen_count", queued.unseen);
 }
 
 /* ---- the text ----------------------------------------------------------------------------------------------------- */
@@ -98,7 +136,7 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
     text_put(text, "{");
     text_put_field(text, "number", own->number);
     text_put(text, "\"weft\": \"" VERSION_TEXT "\", \"pool\": ");
-    observe_put_quoted(text, pool->name);
+    text_put_quoted(text, pool->name);
     text_put(text, ", ");
     text_put_field(text, "process", os_process_id());
     text_put_field(text, "pool_id", pool->id);
@@ -113,16 +151,27 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
-int publish_start(weft_pool *pool) {
+/* The first free name; what nobody writes any more has none. */
+static int file_make(const weft_pool *pool, int directory, uint32_t *number) {
     char name[FILE_NAME_BYTES];
+    for (*number = 1; *number > 0;) {
+        observe_file_name(pool, "weft", *number, name);
+        int fd = os_make_in(directory, name);
+        if (fd >= 0 && os_hold_made(fd)) return fd;
+        if (fd >= 0) os_close(fd); /* one more that looks for a name has taken it for left */
+        if (fd == -1) return -1;
+        if (fd == OS_EXISTS && !os_remove_left(directory, name)) ++*number;
+    }
+    return -1;
+}
+
+int publish_start(weft_pool *pool) {
     struct observe_pool *own = observe_of_pool(pool);
     if (pool->config.top == NULL) return WEFT_OK;
     if (!store_text(&pool->store, &pool->config.top)) return WEFT_ENOMEM;
     own->top_directory = os_open_directory(pool->config.top) + 1;
     if (own->top_directory == 0) return WEFT_EINVAL;
-    observe_file_name(pool, "weft", name);
-    os_remove_in(own->top_directory - 1, name); /* left by a killed process that had the same number */
-    own->top_file = os_append_in(own->top_directory - 1, name) + 1;
+    own->top_file = file_make(pool, own->top_directory - 1, &own->top_number) + 1;
     if (own->top_file == 0) return WEFT_EINVAL;
     publish(pool, &(struct publisher){0});
     return WEFT_OK;
@@ -148,9 +197,10 @@ void publish_end(weft_pool *pool) {
     struct observe_pool *own = observe_of_pool(pool);
     bool is_child = pool->fork_count != os_fork_count(); /* then the file is still its parent's */
     if (own->top_directory == 0) return;                 /* no system call: a sandbox may not allow it */
-    observe_file_name(pool, "weft", name);
+    observe_file_name(pool, "weft", own->top_number, name);
+    if (own->top_file > 0 && !is_child)
+        os_remove_in(own->top_directory - 1, name); /* while it is locked, it is this pool's */
     if (own->top_file > 0) os_close(own->top_file - 1);
-    if (own->top_file > 0 && !is_child) os_remove_in(own->top_directory - 1, name);
     os_close(own->top_directory - 1);
     own->top_file = own->top_directory = 0;
 }

@@ -26,8 +26,16 @@ struct timeline {
     uint64_t since;        /* ticks */
     uint64_t since_ns;     /* the same moment on CLOCK_MONOTONIC */
     double ns_per_tick;
-    const char *before; /* what separates the next event from the last one: nothing, then a comma */
+    const char *before;         /* what separates the next event from the last one: nothing, then a comma */
+    const struct joined *joins; /* the timelines before it in the file; NULL: weft_trace_write's, which stands alone */
 };
+
+static bool is_further(const struct timeline *line) { return line->joins != NULL && line->joins->pools > 0; }
+
+/* Tells threads and counters of the pools in one file apart. */
+static void put_pool(struct timeline *line) {
+    if (is_further(line)) text_format(&line->text, " of pool %lu", line->pool->id);
+}
 
 static const char *name_of(struct timeline *line, uint64_t address, char (*room)[NAME_BYTES]) {
     if (line->names == NULL) {
@@ -41,17 +49,6 @@ static const char *name_of(struct timeline *line, uint64_t address, char (*room)
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
-
-void observe_put_quoted(struct text *text, const char *from) {
-    text_put_char(text, '"');
-    for (; *from != 0; from++) {
-        bool is_plain = (unsigned char)*from >= 0x20 && (unsigned char)*from < 0x7f && *from != '"' && *from != '\\';
-        char c = '?';
-        if (is_plain) c = *from;
-        text_put_char(text, c);
-    }
-    text_put_char(text, '"');
-}
 
 /* Writes nanoseconds as microseconds. */
 static void put_us(struct timeline *line, const char *field, uint64_t ns) {
@@ -81,14 +78,16 @@ static uint32_t thread_at(const struct timeline *line, const struct weft_worker 
 static void put_process(struct timeline *line) {
     put_begin(line, "M", os_process_id());
     text_put(&line->text, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    observe_put_quoted(&line->text, line->pool->name);
+    text_put_quoted(&line->text, line->pool->name);
     text_put(&line->text, "}}");
 }
 
 static void put_thread(struct timeline *line, const struct weft_worker *seat, uint32_t thread) {
     put_begin(line, "M", thread);
     const char *kind = seat->index < line->pool->workers_max ? "worker" : seat_is_inside(seat) ? "spare" : "outside";
-    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", kind, seat->index);
+    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u", kind, seat->index);
+    put_pool(line);
+    text_put(&line->text, "\"}}");
     put_begin(line, "M", thread);
     text_format(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", seat->index);
 }
@@ -104,11 +103,12 @@ static const struct {
 };
 static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take back"};
 
-/* Writes an arrow's end at the current slice. Its number is made of the seat and the moment. `leaves`: the arrow begins
- * here. */
+/* Writes an arrow's end at the current slice. Its number is made of the pool, the seat and the moment. `leaves`: the arrow
+ * begins here. */
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
+#define POOL_SHIFT 56u /* beyond what changes from one moment to the next */
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
-    uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
+    uint64_t number = ((from->time * SEATS_MAX + from->seat) * ARROWS + kind) ^ line->pool->id << POOL_SHIFT;
     text_format(&line->text, ",\"bind_id\":\"%#lx\",\"flow_%s\":true", number, leaves ? "out" : "in");
 }
 
@@ -116,24 +116,26 @@ static void put_argument(struct timeline *line, const char *name, uint64_t value
     text_format(&line->text, "%s%lu", name, value);
 }
 
-/* Writes which thread submitted the task, and when. */
+/* Writes which thread submitted the task, and when, and if that is a guess, how much later it may have been. */
 static void put_task(struct timeline *line, const struct trace_event *event) {
-    uint64_t submitted = 0;
-    const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
+    struct submitted when = {0, 0};
+    const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &when);
     const struct weft_worker *seat = from == NULL ? NULL : worker_seat(line->pool, from->seat);
     if (from != NULL) put_arrow(line, ARROW_SUBMIT, from, false);
     if (event->detail == 0 && seat == NULL) return;
     put_argument(line, ",\"args\":{\"group\":", event->detail);
     if (seat != NULL) {
         put_argument(line, ",\"submitter\":", thread_at(line, seat, from->time));
-        put_us(line, ",\"submitted\":", moment_ns(line, submitted));
-        put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - moment_ns(line, submitted));
+        uint64_t ns = moment_ns(line, when.first);
+        put_us(line, ",\"submitted\":", ns);
+        put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - ns);
+        if (when.last > when.first) put_us(line, ",\"later_us\":", moment_ns(line, when.last) - ns);
     }
     text_put(&line->text, "}");
 }
 
 static void put_details(struct timeline *line, uint32_t seat, const struct trace_event *event) {
-    const struct origin here = {.time = event->start, .seat = seat};
+    const struct origin here = {.time = event->start, .seat = (uint16_t)(seat & 0x7fff)};
     const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
     if (event->kind == TRACE_TASK) put_task(line, event);
     if (event->kind == TRACE_WAKE) put_arrow(line, ARROW_WAKE, &here, true);
@@ -154,12 +156,12 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     put_us(line, ",\"ts\":", start);
     put_us(line, ",\"dur\":", max_u64(moment_ns(line, event->end), start) - start);
     text_format(&line->text, ",\"cat\":\"%s\",\"name\":", kinds[event->kind].category);
-    observe_put_quoted(&line->text, name);
+    text_put_quoted(&line->text, name);
 }
 
 /* Gives the thread whose tasks were taken a slice of no length. */
 static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
-    const struct origin here = {.time = event->start, .seat = seat};
+    const struct origin here = {.time = event->start, .seat = (uint16_t)(seat & 0x7fff)};
     const struct weft_worker *victim = worker_seat(line->pool, (uint32_t)event->place);
     if (event->detail == CLAIM_LANE || victim == NULL) return;
     put_slice(line, thread_at(line, victim, event->start), event, "taken from");
@@ -194,8 +196,9 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
 /* ---- counters ----------------------------------------------------------------------------------------------------- */
 
 enum counter { COUNT_WAITING, COUNT_RUNNING, COUNT_ASLEEP, COUNTERS };
-static const char *const counter_names[COUNTERS] = {
-    "\"tasks\",\"args\":{\"waiting\":", "\"tasks\",\"args\":{\"running\":", "\"workers\",\"args\":{\"asleep\":"};
+static const struct {
+    const char *name, *key;
+} counters[COUNTERS] = {{"tasks", "waiting"}, {"tasks", "running"}, {"workers", "asleep"}};
 #define COUNTER_NS 5000u /* changes closer together are shown once */
 
 static void step(struct timeline *line, enum counter counter, uint64_t since, uint64_t until) {
@@ -206,19 +209,21 @@ static void step(struct timeline *line, enum counter counter, uint64_t since, ui
 }
 
 static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
-    uint64_t submitted;
+    struct submitted when;
     (void)seat;
     if (event->kind == TRACE_PARK) step(line, COUNT_ASLEEP, event->start, event->end);
     if (event->kind != TRACE_TASK) return;
     step(line, COUNT_RUNNING, event->start, event->end);
-    if (origin_of_task(&line->origins, event->place, event->start, &submitted) == NULL) return;
-    step(line, COUNT_WAITING, submitted, event->start);
+    if (origin_of_task(&line->origins, event->place, event->start, &when) == NULL) return;
+    step(line, COUNT_WAITING, when.last, event->start);
 }
 
 static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
     put_begin(line, "C", os_process_id());
     put_us(line, ",\"ts\":", ns);
-    text_format(&line->text, ",\"name\":%s%lu}}", counter_names[counter], value);
+    text_format(&line->text, ",\"name\":\"%s", counters[counter].name);
+    put_pool(line);
+    text_format(&line->text, "\",\"args\":{\"%s\":%lu}}", counters[counter].key, value);
 }
 
 static void put_counters(struct timeline *line) {
@@ -341,22 +346,37 @@ static void put_threads(struct timeline *line) {
     }
 }
 
+/* Of all that is in the file. trace_file.c reads it. */
+static void put_end(struct timeline *line, uint64_t gone) {
+    const struct joined none = {.since_ns = UINT64_MAX}, *joins = is_further(line) ? line->joins : &none;
+    text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
+    text_put_quoted(&line->text, VERSION_TEXT);
+    put_argument(line, ",\"events_per_thread\":", max_u64(joins->events, line->pool->config.trace_events));
+    put_argument(line, ",\"dropped\":", joins->dropped + gone);
+    put_argument(line, ",\"monotonic_ns\":", min_u64(joins->since_ns, line->since_ns));
+    if (line->joins != NULL) {
+        put_argument(line, ",\"pools\":", joins->pools + 1);
+        put_argument(line, ",\"process\":", os_process_id());
+        put_argument(line, ",\"process_start\":", os_process_start());
+    }
+    text_put(&line->text, "}}\n");
+}
+
 static void put_all(struct timeline *line) {
     owners_find(line);
     use_all(line, use_for_origins);
     origins_sort(&line->origins);
     use_all(line, use_for_steps);
-    text_put(&line->text, "{\"traceEvents\":[\n");
-    put_process(line);
+    if (is_further(line)) {
+        line->before = ",\n";
+    } else {
+        text_put(&line->text, "{\"traceEvents\":[\n");
+        put_process(line);
+    }
     put_threads(line);
     uint64_t gone = use_all(line, put_event);
     put_counters(line);
-    text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
-    observe_put_quoted(&line->text, VERSION_TEXT);
-    put_argument(line, ",\"events_per_thread\":", line->pool->config.trace_events);
-    put_argument(line, ",\"dropped\":", gone);
-    put_argument(line, ",\"monotonic_ns\":", line->since_ns);
-    text_put(&line->text, "}}\n");
+    put_end(line, gone);
 }
 
 /* From the two moments at which both clocks were read. */
@@ -379,12 +399,14 @@ static void read_since(struct timeline *line) {
     line->ns_per_tick = ns_per_tick(line);
 }
 
-int weft_trace_write(const weft_pool *pool, int fd) {
+int timeline_write(const weft_pool *pool, int fd, const struct joined *joins) {
     char buffer[4096];
-    if (pool == NULL || fd < 0) return WEFT_EINVAL;
     size_t bytes = round_up(NAMES * sizeof(struct name), os_page_size());
-    struct timeline line = {
-        .text = {.to = buffer, .size = sizeof buffer, .fd = fd}, .pool = pool, .names = os_map(bytes), .before = ""};
+    struct timeline line = {.text = {.to = buffer, .size = sizeof buffer, .fd = fd},
+                            .pool = pool,
+                            .names = os_map(bytes),
+                            .joins = joins,
+                            .before = ""};
     read_since(&line);
     struct rows rows = rows_of(pool);
     origins_make(&line.origins, rows.origins);
@@ -396,6 +418,10 @@ int weft_trace_write(const weft_pool *pool, int fd) {
     origins_end(&line.owners);
     if (line.names != NULL) os_unmap(line.names, bytes);
     return text_end(&line.text) == 0 ? WEFT_OK : WEFT_EINVAL;
+}
+
+int weft_trace_write(const weft_pool *pool, int fd) {
+    return pool == NULL || fd < 0 ? WEFT_EINVAL : timeline_write(pool, fd, NULL);
 }
 
 int weft_trace_save(const weft_pool *pool, const char *path) {

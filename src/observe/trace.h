@@ -15,6 +15,10 @@ struct trace_event {
 #define TRACE_KIND_BITS 4u
 #define TRACE_DETAIL_BITS 20u
 #define TRACE_PLACE_BITS 40u
+/* TRACE_SUBMIT: `what` tasks of `detail & TRACE_STRIDE` cells each; `detail & TRACE_GUESSED`: the clock was not read, and it was later. */
+#define TRACE_STRIDE 0xffu
+#define TRACE_GUESSED 0x100u
+#define SUBMIT_RUN_US 10u /* submissions are noted together for so long */
 /* One more kind: from `start` on another thread has the seat; `what` is that thread's number, `place` the previous one's. */
 #define TRACE_OWNER TRACE_KINDS
 _Static_assert(TRACE_KINDS < 1u << TRACE_KIND_BITS && RECORDS_MAX <= 1u << TRACE_DETAIL_BITS, "they share a word");
@@ -35,6 +39,7 @@ struct trace_ring {
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
     ATOMIC(uint32_t) thread;                    /* the number of the thread that added the newest event; 0: none */
+    uint64_t published, publishing;             /* publish.c's: events that it has counted; that it is about to count */
     struct trace_slot slot[];
 };
 

@@ -87,12 +87,29 @@ bool os_write(int fd, const void *data, size_t bytes);
 int os_create(const char *path);
 /* Creates the file, or opens it for appending. */
 int os_append(const char *path);
-/* Opens a directory for the next two. Returns its descriptor, or -1. */
+/* As os_append, but a regular file may be read, too, if its mode allows that. */
+int os_append_and_read(const char *path);
+/* Opens a directory for the next three. Returns its descriptor, or -1. */
 int os_open_directory(const char *path);
-/* As os_append, for a file in that directory. */
-int os_append_in(int directory, const char *name);
+/* Makes a file to append to. Returns its descriptor; -1; or OS_EXISTS: something has that name. */
+#define OS_EXISTS (-2)
+int os_make_in(int directory, const char *name);
 /* Removes the name, if it is a file's. */
 void os_remove_in(int directory, const char *name);
+/* The same for a file that somebody locked by os_hold_made and has left: no process has the lock any more. false: it stays. */
+bool os_remove_left(int directory, const char *name);
+/* Locks the file, which os_make_in has made, until its last descriptor is closed; descriptors of a forked child count. false:
+ * another thread or process has removed it meanwhile, or will: make another. true also where files have no locks. */
+bool os_hold_made(int fd);
+/* Locks the file for what is to be written, against others that do so, too: at most until `deadline_ns` (CLOCK_MONOTONIC). false:
+ * another opening of the file is locked still. true also for what has no locks. */
+bool os_lock_written(int fd, uint64_t deadline_ns);
+void os_unlock_written(int fd);
+/* Reads the last bytes of a regular file, at most `bytes`. Returns how many; *size: the file's, or OS_NO_SIZE: it is another file. */
+#define OS_NO_SIZE UINT64_MAX
+size_t os_read_end(int fd, void *to, size_t bytes, uint64_t *size);
+/* Cuts the file off there. false: it cannot be, or is the process's standard output or error. */
+bool os_cut(int fd, uint64_t size);
 /* Opens a file for reading, without blocking even where an ordinary open would. Returns its descriptor, or -1. */
 int os_open(const char *path);
 /* Reads at most `bytes` from the current position. Returns how many; 0: the file's end, or it cannot be read. */
@@ -101,6 +118,8 @@ size_t os_read(int fd, void *to, size_t bytes);
 bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 /* Truncates the file, if that is possible, and if it is not the process's standard output or error. */
 void os_empty(int fd);
+/* When this process began, in the system's clock ticks since the boot; exec does not change it. 0: not known. */
+uint64_t os_process_start(void);
 void os_close(int fd);
 
 /* A descriptor that the library opened, and that the program may close: make's pipe of tokens, or a bell. */

@@ -252,16 +252,21 @@ void os_free(void *memory) {
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-/* Suppresses SIGPIPE if nobody reads any more: a program must not end because of a report about it. */
+/* Without the signal that a write may raise: SIGPIPE, nobody reads any more; SIGXFSZ, the file has its greatest size (ulimit -f). A
+ * program must not end because of a report about it. Both go to the thread that writes. */
 static long write_some(int fd, const void *data, size_t bytes) {
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    sigset_t raised, before;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &raised, &before);
     long written = syscall(SYS_write, fd, data, bytes);
-    int error = errno;
+    int error = errno, signal = error == EPIPE ? SIGPIPE : SIGXFSZ;
+    bool may_be_pending = written < 0 && (error == EPIPE || error == EFBIG) && !sigismember(&before, signal);
+    sigemptyset(&raised);
+    sigaddset(&raised, signal);
     const struct timespec none = {0};
-    if (written < 0 && error == EPIPE && !sigismember(&before, SIGPIPE)) sigtimedwait(&pipe, NULL, &none);
+    if (may_be_pending) sigtimedwait(&raised, NULL, &none);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return written;

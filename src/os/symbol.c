@@ -155,6 +155,8 @@ void os_symbol_in(const char *path, uint64_t offset, char *name, size_t size) {
     int fd = os_open(path);
     if (fd < 0 || !find_in_file(fd, offset, name, size)) put_offset(path, offset, name, size);
     if (fd >= 0) os_close(fd);
+    size_t length = size > 0 ? strlen(name) : 0;
+    if (size > 0 && length + 1 == size) name[text_whole(name, length)] = 0; /* it may be cut */
 }
 
 void os_symbol(uintptr_t address, char *name, size_t size) {

@@ -18,6 +18,62 @@ void text_put(struct text *text, const char *from) {
     for (; *from != 0; from++) text_put_char(text, *from);
 }
 
+/* How many bytes a UTF-8 character has that begins so; 0: none does. */
+static size_t bytes_of_lead(unsigned char lead) {
+    if (lead < 0x80) return 1;
+    return lead < 0xc2 || lead > 0xf4 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+static bool is_within(unsigned char c, unsigned least, unsigned most) { return c >= least && c <= most; }
+
+/* Does the second byte go with the first? Not for a character in more bytes than it needs, half a surrogate pair, one beyond
+ * U+10FFFF, or U+0080 to U+009F, which are control characters. */
+static bool is_second(unsigned char lead, unsigned char second) {
+    switch (lead) {
+    case 0xc2:
+    case 0xe0: return is_within(second, 0xa0, 0xbf);
+    case 0xed: return is_within(second, 0x80, 0x9f);
+    case 0xf0: return is_within(second, 0x90, 0xbf);
+    case 0xf4: return is_within(second, 0x80, 0x8f);
+    default: return is_within(second, 0x80, 0xbf);
+    }
+}
+
+/* The bytes of the character that the text begins with; 0: it is none to show. */
+static size_t character_bytes(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    size_t bytes = bytes_of_lead(*at);
+    if (bytes <= 1) return bytes == 1 && *at >= 0x20 && *at != 0x7f;
+    if (!is_second(at[0], at[1])) return 0;
+    for (size_t i = 2; i < bytes; i++)
+        if (!is_within(at[i], 0x80, 0xbf)) return 0;
+    return bytes;
+}
+
+static void put_name(struct text *text, const char *from, bool is_quoted) {
+    while (*from != 0) {
+        size_t bytes = character_bytes(from);
+        if (is_quoted && (*from == '"' || *from == '\\')) text_put_char(text, '\\');
+        if (bytes == 0) text_put_char(text, '?');
+        for (size_t i = 0; i < bytes; i++) text_put_char(text, from[i]);
+        from += bytes == 0 ? 1 : bytes;
+    }
+}
+
+void text_put_name(struct text *text, const char *from) { put_name(text, from, false); }
+
+void text_put_quoted(struct text *text, const char *from) {
+    text_put_char(text, '"');
+    put_name(text, from, true);
+    text_put_char(text, '"');
+}
+
+size_t text_whole(const char *text, size_t length) {
+    size_t at = length;
+    while (at > 0 && length - at < 3 && is_within((unsigned char)text[at - 1], 0x80, 0xbf)) at--;
+    return at > 0 && bytes_of_lead((unsigned char)text[at - 1]) > length - at + 1 ? at - 1 : length;
+}
+
 /* The digits of n, at the end of *digits; at least `least` of them. */
 static char *digits_of(char (*digits)[24], uint64_t n, unsigned base, unsigned least) {
     size_t at = sizeof *digits;

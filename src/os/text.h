@@ -27,6 +27,12 @@ void text_put_number(struct text *text, uint64_t n);
 /* Formats as printf does, with these conversions alone: %s, %u, %lu and %#lx. %#lx puts 0x before a zero, too. */
 void text_format(struct text *text, const char *form, ...) __attribute__((format(printf, 2, 3)));
 void text_put_hex(struct text *text, uint64_t n);
+/* Each byte that is no part of a UTF-8 character, or of a control character, as a question mark: names come from anywhere. */
+void text_put_name(struct text *text, const char *from);
+/* The same as a JSON string. */
+void text_put_quoted(struct text *text, const char *from);
+/* The length without a last character of which bytes are missing: of a text that was cut off. */
+size_t text_whole(const char *text, size_t length);
 /* n / 10^digits, with that many digits after the point. */
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
 /* Right-aligned in `width` characters. */

@@ -101,6 +101,8 @@ struct observe_hooks {
      * open. The thread that makes the pool calls it. The thread that ends the pool calls `end` when no other thread runs. */
     int (*start)(weft_pool *pool);
     void (*end)(weft_pool *pool);
+    /* In a forked child: other threads of the parent may hold locks. */
+    void (*forked)(void);
     /* Called in place of a task's function, which is in seat->running. */
     weft_fn run;
     /* A node of a graph, inside such a task. */
@@ -118,6 +120,9 @@ extern const struct observe_hooks observe; /* src/rooms.c */
 INLINE int observe_start(weft_pool *pool) { return observe.start == NULL ? WEFT_OK : observe.start(pool); }
 INLINE void observe_end(weft_pool *pool) {
     if (observe.end != NULL) observe.end(pool);
+}
+INLINE void observe_forked(void) {
+    if (observe.forked != NULL) observe.forked();
 }
 INLINE bool observe_tasks(const weft_pool *pool) {
     return UNLIKELY((load_rlx(&pool->extras) & (EXTRA_TRACED | EXTRA_WATCHED)) != 0);

@@ -261,6 +261,12 @@ static bool wait_gives_up(struct wait *wait) {
     return gives_up;
 }
 
+/* For whoever looks: what the thread is in, while it runs other tasks (observe/dump.c). */
+static void wait_tell(const struct wait *wait) {
+    uint32_t helps = wait->help != WEFT_HELP_NONE ? WAITS_HELPS : 0;
+    store_rlx(&wait->seat->waits_for, wait->record->item.index | helps);
+}
+
 /* The wait has no spare, or no thread is left to run tasks: it helps after all, and so do waits inside it. false: it gives up.
  * In an ordered pool, a wait that must not give up runs any task once no thread is left. */
 static bool wait_turns_to_help(struct wait *wait) {
@@ -271,6 +277,7 @@ static bool wait_turns_to_help(struct wait *wait) {
     if (pool->ordered && pool_has_runner(pool)) return true;
     wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
     wait->seat->has_spare = false;
+    wait_tell(wait);
     wait_counts(wait);
     return true;
 }
@@ -453,7 +460,10 @@ static int wait_seated(struct wait *wait) {
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
+    uint32_t outer = load_rlx(&seat->waits_for);
+    if (!wait->is_one) wait_tell(wait);
     int result = wait->is_one ? wait_run_one(wait) : wait_loop(wait);
+    store_rlx(&seat->waits_for, outer);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = record_result(wait->record);
     if (UNLIKELY(wait->must_end)) wait->cancelled = record_was_cancelled(wait->record);

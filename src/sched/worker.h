@@ -31,6 +31,9 @@ enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
 #define POOL_PREDICT_BYTES 128
 #define POOL_OBSERVE_BYTES 64
 
+/* In waits_for: the wait runs tasks. */
+#define WAITS_HELPS (1u << 31)
+_Static_assert(RECORDS_MAX <= WAITS_HELPS, "the record's index is below");
 /* The value of wait_helps for a wait in an ordered pool that runs what is next in its own lane (wait.c). */
 #define HELPS_NEXT ((uint32_t)WEFT_HELP_NONE + 1)
 
@@ -93,6 +96,7 @@ struct weft_worker {
     ATOMIC(uint32_t) in_background; /* it runs a background task in a slot (priority.c) */
     ATOMIC(uint64_t) kept_off;      /* low half: 1 + the CPU that it is kept off now, or 0; high half: changes (fit.c) */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; newer ones may be hidden (lanes.c) */
+    ATOMIC(uint32_t) waits_for;     /* the record of the group that its innermost wait is for, and WAITS_HELPS; 0: none */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
     /* counters of all rooms; observe/counters.c says what each counts */
     ATOMIC(uint64_t) tasks_run;

@@ -46,23 +46,44 @@ uint64_t number(const json &pool, const char *name) { return pool.value(name, UI
 std::string queued_us(const json &pool) {
     char text[64];
     if (number(pool, "queued_task_count") == 0) return "-";
-    snprintf(text, sizeof text, "%.1f/%.1f", static_cast<double>(number(pool, "queued_ns_mean")) / 1e3,
-             static_cast<double>(number(pool, "queued_ns_max")) / 1e3);
+    snprintf(text, sizeof text, "%.1f/%.1f%s", static_cast<double>(number(pool, "queued_ns_mean")) / 1e3,
+             static_cast<double>(number(pool, "queued_ns_max")) / 1e3, number(pool, "queued_unseen_count") > 0 ? "+" : "");
     return text;
 }
 
-std::string clean(std::string text) {
-    for (char &c : text)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?'; // no file may write to the terminal
-    return text;
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// Of UTF-8, without control characters, U+0080 to U+009F among them: no file may write to the terminal.
+std::string clean(const std::string &text) {
+    std::string valid = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)), shown;
+    for (size_t i = 0; i < valid.size(); i++) {
+        auto c = static_cast<unsigned char>(valid[i]);
+        bool is_second_set = c == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0; // behind the last is a zero
+        shown += c < 0x20 || c == 0x7f || is_second_set ? '?' : valid[i];
+        if (is_second_set) i++;
+    }
+    return shown;
+}
+
+// The first so many characters.
+std::string cut(const std::string &text, size_t width) {
+    size_t at = 0;
+    for (; at < text.size() && (width > 0 || continues(text[at])); at++) width -= continues(text[at]) ? 0 : 1;
+    return text.substr(0, at);
+}
+
+// So many characters, with blanks behind.
+std::string column(const std::string &text, size_t width) {
+    std::string shown = cut(text, width);
+    auto used = static_cast<size_t>(std::count_if(shown.begin(), shown.end(), [](char c) { return !continues(c); }));
+    return shown + std::string(width - std::min(width, used), ' ');
 }
 
 std::string row(const Pool &pool, const json &before) {
     char text[512];
     const json &now = pool.now;
-    std::string name = clean(now["pool"]), command = clean(pool.command);
-    snprintf(text, sizeof text,
-             "%7llu %-15.15s %-10.10s %-6s %7s %4llu %4llu %5llu %4llu %6llu %7s %7s %6llu %7s %14s %8s %8s",
+    std::string name = column(clean(now["pool"]), 10), command = column(clean(pool.command), 15);
+    snprintf(text, sizeof text, "%7llu %s %s %-6s %7s %4llu %4llu %5llu %4llu %6llu %7s %7s %6llu %7s %14s %8s %8s",
              static_cast<unsigned long long>(number(now, "process")), command.c_str(), name.c_str(), state_name(pool.state),
              shortened(rate(before, now, "task_run_count")).c_str(), static_cast<unsigned long long>(number(now, "workers")),
              static_cast<unsigned long long>(number(now, "running")),
@@ -112,7 +133,7 @@ void print_table(const Pools &pools, const Pools &before, const TopOptions &opti
         lines.push_back("and " + std::to_string(hidden) + " lines more: --once shows all");
     }
     if (refreshes) fputs("\033[H\033[J", stdout);
-    for (const std::string &line : lines) printf("%s\n", refreshes ? line.substr(0, columns).c_str() : line.c_str());
+    for (const std::string &line : lines) printf("%s\n", refreshes ? cut(line, columns).c_str() : line.c_str());
     if (!refreshes && !options.once) printf("\n");
 }
 

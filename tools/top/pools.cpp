@@ -21,8 +21,15 @@ namespace {
 constexpr size_t bytes_max = 1 << 16; // of a file: there are some kilobytes in it
 constexpr int tries = 20;             // it may be read while it is written: then it differs the next time
 
+// Does somebody keep the file? Its pool does, also where its process's number means another one here, or none.
+bool is_locked(int fd) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 // Whole, as it is at this moment. errno on failure.
-bool read_file(const std::string &file, std::string &text) {
+bool read_file(const std::string &file, std::string &text, bool &is_kept) {
     text.clear();
     int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0) return false;
@@ -35,6 +42,7 @@ bool read_file(const std::string &file, std::string &text) {
     else
         errno = EINVAL;
     int error = got > 0 ? EFBIG : errno;
+    is_kept = is_locked(fd);
     close(fd);
     errno = error;
     return got == 0;
@@ -47,7 +55,8 @@ bool is_whole(const json &pool) {
                              "polling", "sleeping", "waiting", "blocked", "queue_cells", "workers", "task_run_count",
                              "wake_count", "steal_count", "heap_live_bytes", "spare_started_count"})
         if (!pool.contains(name) || !pool[name].is_number_unsigned()) return false;
-    for (const char *name : {"queued_task_count", "queued_ns_mean", "queued_ns_max"}) // while a timeline is recorded
+    for (const char *name :
+         {"queued_task_count", "queued_ns_mean", "queued_ns_max", "queued_unseen_count"}) // while a timeline is recorded
         if (pool.contains(name) && !pool[name].is_number_unsigned()) return false;
     return pool["number"] == pool["end"] && pool.contains("pool") && pool["pool"].is_string();
 }
@@ -79,14 +88,17 @@ uint64_t started_ns(uint64_t process) {
     return started > asleep_ns ? started - asleep_ns : 0;
 }
 
-State state_of(const json &pool) {
-    auto process = pool["process"].get<uint64_t>();
-    if (process == 0 || process > INT32_MAX || (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH))
-        return State::gone;
+// After a restart of the machine its clock began anew; a process that began after the last writing is another one.
+bool is_seen(uint64_t process, uint64_t written) {
+    bool is_there = process != 0 && process <= INT32_MAX && (kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH);
+    return is_there && started_ns(process) <= written;
+}
+
+State state_of(const json &pool, bool is_kept, bool is_seen) {
     uint64_t written = pool["monotonic_ns"], now = now_ns();
-    // After a restart of the machine its clock began anew; a process that began after the last writing is another one.
-    if (written > now || started_ns(process) > written) return State::gone;
-    return now - written > 4 * pool["period_ns"].get<uint64_t>() + 1000000000U ? State::silent : State::live;
+    bool is_late = written > now || now - written > 4 * pool["period_ns"].get<uint64_t>() + 1000000000U;
+    if (!is_seen) return is_kept && !is_late ? State::live : State::gone;
+    return written > now ? State::gone : is_late ? State::silent : State::live;
 }
 
 void look_at_process(Pool &pool) {
@@ -100,9 +112,10 @@ void look_at_process(Pool &pool) {
 // false: there is none any more.
 bool look_at(const std::string &file, Pool &pool) {
     std::string text, before;
+    bool is_kept = false;
     timespec pause{0, 2000000};
     for (int i = 0; i < tries; i++) {
-        if (!read_file(file, text)) {
+        if (!read_file(file, text, is_kept)) {
             pool.problem = errno == EFBIG ? "larger than what a pool writes" : strerror(errno);
             return errno != ENOENT;
         }
@@ -110,8 +123,9 @@ bool look_at(const std::string &file, Pool &pool) {
         before = text;
         pool.now = json::parse(text, nullptr, false);
         if (is_whole(pool.now)) {
-            pool.state = state_of(pool.now);
-            if (pool.state != State::gone) look_at_process(pool);
+            bool is_there = is_seen(pool.now["process"], pool.now["monotonic_ns"]);
+            pool.state = state_of(pool.now, is_kept, is_there);
+            if (is_there && pool.state != State::gone) look_at_process(pool);
             return true;
         }
         nanosleep(&pause, nullptr);

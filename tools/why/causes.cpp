@@ -412,22 +412,25 @@ const char *cause_name(Cause cause) {
 }
 
 std::vector<Late> causes_find(const ordered_json &timeline, const Record &record, uint64_t late_ns, const std::string &only,
-                              size_t &unknown) {
+                              Unknown &unknown) {
     std::map<uint32_t, Thread> threads = read_threads(timeline);
     std::map<std::string, uint64_t> usual = usual_times(threads);
     std::vector<Late> all;
-    unknown = 0;
     for (const auto &thread : threads)
         for (const Slice &slice : thread.second.slices) {
             if (slice.category != "task" || (!only.empty() && slice.name != only)) continue;
             bool is_known = slice.arguments != nullptr && slice.arguments->contains("submitted");
-            if (!is_known) unknown++;
+            uint64_t guess_ns = 0; // it was submitted so much later, or earlier than that: a pause is no delay
+            if (!is_known) unknown.tasks++;
             Late late{slice.name, thread.first, 0, slice.from, slice.from, slice.until, usual[slice.name]};
             if (is_known) {
-                late.submitted = ns_of(slice.arguments->at("submitted"));
+                if (slice.arguments->contains("later_us")) guess_ns = ns_of(slice.arguments->at("later_us"));
+                late.submitted = std::min(ns_of(slice.arguments->at("submitted")) + guess_ns, slice.from);
                 late.submitter = slice.arguments->at("submitter");
             }
-            if (late.late_ns() <= late_ns && only.empty()) continue;
+            bool is_late = late.late_ns() > late_ns;
+            if (!is_late && late.end - late.submitted + guess_ns > late.usual_ns + late_ns) unknown.guessed++;
+            if (!is_late && only.empty()) continue;
             Story story(record, threads);
             story.queue(thread.first, late.submitted, late.start);
             story.run(thread.first, late.start, late.end, late.usual_ns);

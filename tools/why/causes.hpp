@@ -24,18 +24,22 @@ struct Link {
 struct Late {
     std::string task;
     uint32_t thread, submitter;
-    uint64_t submitted, start, end, usual_ns;
-    std::vector<Link> chain = {};           // by time: the longest
-    uint64_t more_links = 0, more_ns = 0;   // those that are left out
-    std::array<uint64_t, causes> sums = {}; // ns of each cause, of all links
+    uint64_t submitted, start, end, usual_ns; // submitted: at the latest, if the timeline has a guess
+    std::vector<Link> chain = {};             // by time: the longest
+    uint64_t more_links = 0, more_ns = 0;     // those that are left out
+    std::array<uint64_t, causes> sums = {};   // ns of each cause, of all links
     Cause cause = Cause::unknown;
     std::string sentence = "";
     uint64_t late_ns() const { return end - submitted > usual_ns ? end - submitted - usual_ns : 0; }
 };
 
-// The tasks that were late by more than that; `only`: no others than this function's; empty: all. `unknown`: so many have no
-// known submission.
+// Tasks whose submission the timeline does not know; or only between two moments, so that they were late or not.
+struct Unknown {
+    size_t tasks = 0, guessed = 0;
+};
+
+// The tasks that were surely late by more than that; `only`: no others than this function's; empty: all.
 std::vector<Late> causes_find(const nlohmann::ordered_json &timeline, const Record &record, uint64_t late_ns,
-                              const std::string &only, size_t &unknown);
+                              const std::string &only, Unknown &unknown);
 
 #endif

@@ -94,7 +94,7 @@ void print_link(const Link &link, uint64_t submitted) {
 }
 
 // What limits the verdict.
-void print_limits(const Timeline &timeline, const Record &record, size_t unknown) {
+void print_limits(const Timeline &timeline, const Record &record, const Unknown &unknown) {
     printf("The kernel's side: %s.\n", tell(record).c_str());
     if (record.lost > 0) printf("%llu records of it are lost.\n", static_cast<unsigned long long>(record.lost));
     if (timeline.lost > 0)
@@ -105,7 +105,11 @@ void print_limits(const Timeline &timeline, const Record &record, size_t unknown
     if (timeline.unfinished > 0)
         printf("%zu pools have written no timeline: they were not destroyed. Of their tasks nothing is known.\n",
                timeline.unfinished);
-    if (unknown > 0) printf("%zu tasks' submissions are not known (the recording is younger, or full).\n", unknown);
+    if (unknown.tasks > 0)
+        printf("%zu tasks' submissions are not known (the recording is younger, or full).\n", unknown.tasks);
+    if (unknown.guessed > 0)
+        printf("%zu tasks were late, or were submitted so late: the timeline has a guess. They are left out.\n",
+               unknown.guessed);
 }
 
 void print(const std::vector<Late> &all, const WhyOptions &options, bool is_sure) {
@@ -129,10 +133,14 @@ void print(const std::vector<Late> &all, const WhyOptions &options, bool is_sure
     }
 }
 
-ordered_json json_of(const std::vector<Late> &all, const Timeline &timeline, const Record &record, size_t unknown) {
-    ordered_json out = {{"source", tell(record)},         {"records_lost", record.lost},
-                        {"events_lost", timeline.lost},   {"pools_unfinished", timeline.unfinished},
-                        {"submissions_unknown", unknown}, {"late", ordered_json::array()}};
+ordered_json json_of(const std::vector<Late> &all, const Timeline &timeline, const Record &record, const Unknown &unknown) {
+    ordered_json out = {{"source", tell(record)},
+                        {"records_lost", record.lost},
+                        {"events_lost", timeline.lost},
+                        {"pools_unfinished", timeline.unfinished},
+                        {"submissions_unknown", unknown.tasks},
+                        {"submissions_guessed", unknown.guessed},
+                        {"late", ordered_json::array()}};
     for (const Late &late : all) {
         ordered_json one = {{"task", late.task},
                             {"thread", late.thread},
@@ -246,12 +254,12 @@ int why_main(const WhyOptions &options) {
         return status == 0 ? 1 : shell_status(status);
     }
     if (!options.task.empty()) require_task(timeline.json, options.task);
-    size_t unknown = 0;
+    Unknown unknown;
     auto late_ns = static_cast<uint64_t>(options.late_us * 1000);
     std::vector<Late> all = causes_find(timeline.json, record, late_ns, options.task, unknown);
     bool is_sure = timeline.lost == 0 && timeline.unfinished == 0;
     print_limits(timeline, record, unknown);
-    print(all, options, is_sure);
+    print(all, options, is_sure && unknown.guessed == 0);
     if (!options.json_file.empty()) write_file(options.json_file, json_of(all, timeline, record, unknown), 1);
     if (!options.perfetto_file.empty()) {
         add_late(timeline.json["traceEvents"], all);

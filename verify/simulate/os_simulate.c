@@ -304,7 +304,19 @@ bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data 
 int os_create(const char *path) { return path == NULL ? -1 : 1; }
 int os_append(const char *path) { return os_create(path); }
 int os_open_directory(const char *path) { return os_create(path); }
-int os_append_in(int directory, const char *name) { return directory < 0 ? -1 : os_create(name); }
+int os_append_and_read(const char *path) { return os_create(path); }
+int os_make_in(int directory, const char *name) { return directory < 0 ? -1 : os_create(name); }
+bool os_remove_left(int directory, const char *name) { return directory >= 0 && name == NULL; }
+bool os_hold_made(int fd) { return fd >= 0; }
+bool os_lock_written(int fd, uint64_t deadline_ns) { return fd >= 0 && deadline_ns > 0; }
+void os_unlock_written(int fd) { (void)fd; }
+size_t os_read_end(int fd, void *to, size_t bytes, uint64_t *size) {
+    (void)fd, (void)to, (void)bytes;
+    *size = OS_NO_SIZE;
+    return 0;
+}
+bool os_cut(int fd, uint64_t size) { return fd >= 0 && size == 0; }
+uint64_t os_process_start(void) { return 0; }
 void os_empty(int fd) { (void)fd; }
 int os_stacks_begin(void) { return ENOSYS; }
 int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
