@@ -119,6 +119,7 @@ struct heap {
     struct samples *samples;                 /* sampling.c; NULL: none yet */
     uint64_t drawn;                          /* secure mode: for mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
+    ATOMIC(uint64_t) activity, visited_at;   /* heap_asleep.c: at the last turn, and at the last visit */
     ATOMIC(bool) has_no_bins;                /* the bins are zeros, perhaps not in memory */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     struct heap *visited;                    /* while owing: in the list of the thread that strips it */
@@ -392,6 +393,14 @@ INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
 void heap_watch_looked(struct heap *heap, bool is_calm);
 /* Call it when the heap's caches rest, before this empties any. */
 void heap_watch_rest(struct heap *heap);
+
+/* heap_asleep.c: gives back the pages of slabs all of whose blocks others have freed. Returns the bytes. Any thread. */
+size_t heap_visit(struct heap *heap);
+/* first: heaps_all(). The same for all heaps; for those whose owners have done nothing since the last call; whether such a
+ * call may find any. */
+size_t heap_asleep_trim(struct heap *first);
+void heap_asleep_turn(struct heap *first);
+bool heap_asleep_waits(struct heap *first);
 
 /* heap_overflow.c */
 /* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them. */

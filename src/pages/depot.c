@@ -173,7 +173,9 @@ static int32_t taken_slots(uint64_t slots) {
     return (int32_t)(uint32_t)((slots - (uint64_t)(int64_t)spare_slots(slots)) >> 32);
 }
 static size_t bytes_of_slots(int32_t slots) { return slots <= 0 ? 0 : (size_t)slots * SLOT_BYTES; }
-size_t depot_taken_bytes(void) { return bytes_of_slots(taken_slots(load_rlx(&depot.slots))); }
+size_t depot_taken_bytes(void) {
+    return bytes_of_slots(taken_slots(load_rlx(&depot.slots)) - (int32_t)load_rlx(&depot.given));
+}
 size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&depot.slots))); }
 
 /* Announces that the caller will soon use those of the slots that were clean. */

@@ -180,10 +180,11 @@ struct depot {
     ATOMIC(uint64_t) hollows; /* hollow segments */
     ATOMIC(bool) is_tight;    /* address space had a limit when the library was loaded */
     ATOMIC(uint64_t) purges;
+    ATOMIC(uint64_t) given; /* taken slots of which nothing is in memory, because the slab's owner sleeps (heap_asleep.c) */
     ATOMIC(uint64_t) slots; /* taken slots times 2^32, plus free slots that are dirty */
 };
 extern struct depot depot;
-/* Bytes of taken slots; bytes of free slots that are in memory, at least in part. */
+/* Bytes of taken slots, except for those given; bytes of free slots that are in memory, at least in part. */
 size_t depot_taken_bytes(void);
 size_t depot_spare_bytes(void);
 
