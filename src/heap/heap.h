@@ -138,19 +138,6 @@ INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
 
 void heap_free_slow(void *p);
 void heap_free_sized_slow(void *p, size_t size);
-/* A block with a mapping of its own, in a table that grows. */
-struct mapping {
-    ATOMIC(char *) block;         /* NULL: none */
-    ATOMIC(size_t) bytes, behind; /* of the block, and of the mapping behind it, of which some may be in memory */
-    block_mark mark;              /* checked mode's */
-};
-#define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
-struct chunk {
-    ATOMIC(struct chunk *) older;
-    ATOMIC(uint64_t) used[CHUNK_WORDS];
-    struct mapping records[CHUNK_WORDS * 64];
-};
-struct chunk *mapping_chunks(void); /* the newest; the others follow by `older` */
 
 /* large.c: blocks over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, unless NULL: the memory is zeros.
  * Refuses any size that no memory can hold, up to SIZE_MAX, so that its callers need not. */

@@ -89,7 +89,7 @@ struct slab {
     uint16_t far_at, far_words; /* the slot's words in far_remote, kept for its next use */
 };
 
-struct mapping; /* heap.h */
+struct mapping; /* records.h */
 
 /* Checked mode's word for each block of a slot, by its index (heap_check.c). */
 typedef ATOMIC(uint64_t) block_mark;
@@ -120,10 +120,10 @@ struct ALIGNED(CACHE_LINE) heap_segment {
     slot_word words[SEGMENT_SLOTS];
     union {
         struct {
-            /* KIND_DIRECT: the whole mapping, bytes of it that are counted as slack, its record, and how its block was
-             * resized last (large.c) */
+            /* KIND_DIRECT: the whole mapping, bytes of it that are counted as slack, bytes from the block's start that may
+             * be in memory, its record, and how its block was resized last (large.c) */
             char *map_start;
-            size_t map_bytes, slack;
+            size_t map_bytes, slack, held;
             struct mapping *mapping;
             unsigned resized;
             /* the rest exists in segments of slots only */
