@@ -63,6 +63,7 @@ static char *map_fresh(size_t bytes, size_t alignment) {
     char *start = os_map_aligned(bytes, alignment);
     if (start == NULL && kept_purge(true) != 0) start = os_map_aligned(bytes, alignment);
     if (start == NULL && depot_hollow() != 0) start = os_map_aligned(bytes, alignment);
+    if (start == NULL && alignment <= SEGMENT_BYTES && bytes % SEGMENT_BYTES == 0) start = kept_take_clean(bytes);
     PROBE(map, start, bytes);
     return start;
 }
@@ -182,7 +183,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     struct room room = map_room(size + guard, alignment, used != NULL && guard == 0);
     struct heap_segment *head = (struct heap_segment *)(void *)room.start;
     if (head != NULL && !heads_add(head)) {
-        os_unmap(head, room.bytes);
+        kept_unmap((char *)head, room.bytes);
         head = NULL;
     }
     if (head == NULL) {
@@ -234,11 +235,13 @@ static void unmap_block(const void *p) {
     size_t part = kept_part(bytes, (size_t)((const char *)p - start) + had);
     bool may_keep = bytes % SEGMENT_BYTES == 0 && !mode_is_secure();
     if (may_keep && kept_put(start, part, (size_t)max_u64(KEPT_BYTES, live / 4))) {
-        if (part != bytes) os_unmap(start + part, bytes - part);
+        if (part != bytes) kept_unmap(start + part, bytes - part);
         return;
     }
-    if (os_unmap(start, bytes)) return;
-    if (may_keep) kept_put(start, bytes, SIZE_MAX); /* there are too many mappings to unmap it: kept for the next block */
+    if (may_keep)
+        kept_unmap(start, bytes);
+    else
+        os_unmap(start, bytes); /* guards may be left in it */
 }
 
 /* Makes reused memory zeros again, without bringing in pages that are not in memory. */
@@ -264,6 +267,8 @@ static void *move_block(void *p, size_t before, size_t size) {
         return NULL;
     }
     head_of(other)->resized = head->resized;
+    heads_pieces_end((char *)p - PAGE, before + PAGE);
+    heads_piece(other);
     record_end(p);
     os_unmap(head, PAGE);
     if (room != before) os_unmap((char *)p + before, room - before);
@@ -293,7 +298,7 @@ static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) 
 static void shrink_map(struct heap_segment *head, char *p, size_t wanted) {
     size_t front = (size_t)(p - head->map_start),
            bytes = (size_t)min_u64(round_up(front + wanted, SEGMENT_BYTES), head->map_bytes);
-    if (bytes < head->map_bytes) os_unmap(head->map_start + bytes, head->map_bytes - bytes);
+    if (bytes < head->map_bytes) kept_unmap(head->map_start + bytes, head->map_bytes - bytes);
     head->map_bytes = bytes;
     size_t end = (size_t)min_u64(front + head->held, bytes);
     os_purge(p + wanted, end - front - wanted);
