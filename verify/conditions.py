@@ -21,7 +21,7 @@ from hunting import MEMORY_MAX, NEVER_SEEN, ROOT, digest, first_failure, is_limi
 # system. The rest of src/ is left out: what guesses (expect, affinity, realtime), what reads the machine (cpus) and what shows (dump,
 # text, counters).
 MODULES = set("""lane claim group park store segment fork join chunk loop graph continuation after task wait pool seat worker depot slab heap heap_api
-    heap_check block misuse heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace pattern
+    heap_check block misuse heap_life heap_private heap_purge heap_asleep heap_overflow heap_watch poke large kept records priority lanes fence trace pattern
     fit find idle observe samples heads stacks os_linux""".split())
 PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft/pattern.h: what is inline for fork-join
 KINDS = "equal bound reverse not truth operand early step flag call".split()

@@ -80,6 +80,7 @@ struct thread {
     bool timed_out;
     bool paused;           /* wants another thread to run */
     bool no_maps, no_room; /* explore_memory */
+    bool no_unmaps;        /* explore_unmaps */
     bool is_fifo, yields;  /* runs whenever it can, but for one turn after os_yield */
     int32_t priority;
     uint32_t streak;

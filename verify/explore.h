@@ -68,6 +68,8 @@ uint32_t explore_locks(uint32_t end);
 void explore_process_ends(void);
 /* Whether the calling thread finds memory from now on: new mappings, and room where an old one was (os_grow). */
 void explore_memory(bool maps, bool grows);
+/* Whether the system unmaps what it gives back from now on; otherwise it takes the pages alone. */
+void explore_unmaps(bool unmaps);
 /* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
 extern os_thread explore_cpus_of;

@@ -60,6 +60,10 @@ static bool has_no_map(void) { return R.current->no_maps || fails(EXPLORE_MEMORY
 
 void *os_map(size_t bytes) { return has_no_map() ? NULL : block_new(bytes, PAGE_BYTES); }
 bool os_unmap(void *memory, size_t bytes) {
+    if (R.current->no_unmaps) {
+        block_purge(memory, bytes);
+        return false;
+    }
     block_free(memory, bytes);
     return true;
 }

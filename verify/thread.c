@@ -184,7 +184,7 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     t->self.heap = os_no_heap;
     t->entry = entry;
     t->argument = argument;
-    t->paused = t->timed_out = t->is_fifo = t->yields = t->no_maps = t->no_room = false;
+    t->paused = t->timed_out = t->is_fifo = t->yields = t->no_maps = t->no_room = t->no_unmaps = false;
     t->streak = t->stands_until = 0;
     t->deadline_ns = 0;
     t->priority = (int32_t)choose(R.mode == MODE_DFS ? 1 : 1000) + 1;
@@ -228,6 +228,8 @@ void explore_memory(bool maps, bool grows) {
     R.current->no_maps = !maps;
     R.current->no_room = !grows;
 }
+
+void explore_unmaps(bool unmaps) { R.current->no_unmaps = !unmaps; }
 
 unsigned explore_self(void) { return R.current->id; }
 

@@ -11,6 +11,9 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H5  heap_config_set: load version  acquire  H4  see H4 (heap_api.c)
+ *   H9  is_held: light fence           light    H8  see H8 (heap_asleep.c)
+ *   H12 is_held: load state            acquire  H10 see H10 (heap_asleep.c)
+ *   H13 is_held: load visitors         acquire  H11 see H10 (heap_asleep.c)
  */
 #include <string.h>
 
@@ -342,6 +345,12 @@ static void slab_carved(struct bin *bin, struct slab *slab, bool had_grown) {
     tier_set(bin, slab, TIER_DRAINING);
 }
 
+/* Whether a visitor holds the slab, which was carved from just now (heap_asleep.c). */
+static bool is_held(const struct heap *heap, const struct slab *slab) {
+    os_fence_light(H9);
+    return UNLIKELY(load_acq(H13, &heap->inbox.visitors) != 0) && (load_acq(H12, &slab->state) & SLAB_HELD) != 0;
+}
+
 /* Puts blocks into an empty cache. 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
@@ -360,8 +369,14 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
         slab_prefetch(slab->next);
         count_in(bin, COUNT_COLD, slab_cold(slab, want - got));
         bool had_grown = slab_has_grown(slab);
-        got += slab_carve(slab, slots + got, want - got);
+        uint32_t carved = slab_carve(slab, slots + got, want - got);
         slab_carved(bin, slab, had_grown);
+        if (LIKELY(!is_held(heap, slab))) {
+            got += carved;
+            continue;
+        }
+        slab_put(slab, slots + got, carved); /* it comes back through the inbox */
+        tier_set(bin, slab, TIER_DRAINING);
     }
     count_in(bin, COUNT_CARVED, got);
     return got;
@@ -456,6 +471,7 @@ static void send_home(struct heap *heap, struct bin *bin, void *const *blocks, u
     slab_send(slab, blocks, count);
     count_in(bin, COUNT_REMOTE_FREES, count);
     count_in(bin, COUNT_REMOTE_SENDS, 1);
+    purge_poke(); /* the owner may be asleep */
 }
 
 /* Sends blocks[0] home, and with it the others of its slab, which become NULL. */

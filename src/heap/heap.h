@@ -119,6 +119,7 @@ struct heap {
     struct samples *samples;                 /* sampling.c; NULL: none yet */
     uint64_t drawn;                          /* secure mode: for mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
+    ATOMIC(uint64_t) activity, visited_at;   /* heap_asleep.c: at the last turn, and at the last visit */
     ATOMIC(bool) has_no_bins;                /* the bins are zeros, perhaps not in memory */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     struct heap *visited;                    /* while owing: in the list of the thread that strips it */
@@ -137,19 +138,6 @@ INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
 
 void heap_free_slow(void *p);
 void heap_free_sized_slow(void *p, size_t size);
-/* A block with a mapping of its own, in a table that grows. */
-struct mapping {
-    ATOMIC(char *) block;         /* NULL: none */
-    ATOMIC(size_t) bytes, behind; /* of the block, and of the mapping behind it, of which some may be in memory */
-    block_mark mark;              /* checked mode's */
-};
-#define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
-struct chunk {
-    ATOMIC(struct chunk *) older;
-    ATOMIC(uint64_t) used[CHUNK_WORDS];
-    struct mapping records[CHUNK_WORDS * 64];
-};
-struct chunk *mapping_chunks(void); /* the newest; the others follow by `older` */
 
 /* large.c: blocks over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, unless NULL: the memory is zeros.
  * Refuses any size that no memory can hold, up to SIZE_MAX, so that its callers need not. */
@@ -392,6 +380,14 @@ INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
 void heap_watch_looked(struct heap *heap, bool is_calm);
 /* Call it when the heap's caches rest, before this empties any. */
 void heap_watch_rest(struct heap *heap);
+
+/* heap_asleep.c: gives back the pages of slabs all of whose blocks others have freed. Returns the bytes. Any thread. */
+size_t heap_visit(struct heap *heap);
+/* first: heaps_all(). The same for all heaps; for those whose owners have done nothing since the last call; whether such a
+ * call may find any. */
+size_t heap_asleep_trim(struct heap *first);
+void heap_asleep_turn(struct heap *first);
+bool heap_asleep_waits(struct heap *first);
 
 /* heap_overflow.c */
 /* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them. */

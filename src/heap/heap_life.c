@@ -244,7 +244,7 @@ static size_t give_back(struct heap *heap) {
     }
     heap_drop_lrus();
     strip_ended();
-    return kept_purge(true) + depot_purge(true);
+    return heap_asleep_trim(heaps_all()) + kept_purge(true) + depot_purge(true);
 }
 
 size_t heap_trim(void) {
@@ -305,6 +305,7 @@ static NOINLINE void decay_turn(struct heap *heap) {
     adopt_all(adopter(heap));
     heap_drop_lrus();
     strip_ended();
+    heap_asleep_turn(heaps_all());
     kept_purge(false);
     depot_purge(false);
     purge_turned();

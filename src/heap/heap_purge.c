@@ -3,7 +3,7 @@
  * Without it, threads that allocate and free take the turns of decay. The purge thread takes them instead, every half decay time,
  * also while all other threads sleep. It empties the LRUs, strips ended threads' heaps, and adopts their slabs for a moment to
  * collect freed blocks. If two turns in a row found nothing to do, it sleeps until a slab becomes empty, a large block is
- * freed, a thread ends, or a block of an ended thread is freed.
+ * freed, a thread ends, or a block of another thread is freed.
  *
  * The state word is NONE, AWAKE, ASLEEP, CHANGING or STOPPING. It is CHANGING while one thread starts or stops the purge
  * thread; meanwhile other threads get WEFT_EBUSY, and the purge thread waits until the change is over. The word also holds
@@ -40,7 +40,7 @@ static bool heaps_wait(void) {
     if (!tagged_is_empty(&heaps.idle) || !tagged_is_empty(&heaps.ended) || !inbox_is_empty(&heap_mine()->inbox)) return true;
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
         if (load_rlx(&heap->lru) != NULL) return true;
-    return false;
+    return heap_asleep_waits(heaps_all());
 }
 
 static bool slots_wait(void) {

@@ -7,22 +7,19 @@
  * merged and cut; little of what lies behind the block is in memory. Both sorts grow in place if what lies behind them is
  * free. A mapping may be moved; a run is copied.
  *
- * Sizes that alternate cost nothing while they stay near each other. A run keeps its slots while more than half is wanted;
- * then it frees those behind what is wanted, where it finds them again when it grows. A mapping gives back what it no longer
+ * Sizes that alternate cost little while they stay near each other. A run that shrinks frees the slots behind what is wanted,
+ * if these are more than an eighth of it; there it finds them again when it grows. A mapping gives back what it no longer
  * needs when it shrinks. If it grew again after that, it sees the pattern: from then on it keeps its pages while more than half
- * is wanted. A mapping becomes a run, and a run a slab's block, by a copy, when it needs no more than half of the largest run,
- * or of a slab's largest block.
+ * is wanted and the slack allows it.
+ *
+ * Slack is what may be in memory behind what was asked for. A mapping may have an eighth of its block, and all together
+ * SLACK_BYTES more, however it came to it: made of a kept mapping, grown into one, or shrunk.
+ *
+ * A mapping becomes a run, and a run a slab's block, by a copy, when it needs no more than half of the largest run, or of a
+ * slab's largest block.
  *
  * A mapping whose block was freed is kept for a while (kept.c): up to KEPT_BYTES of them, or, if that is more, a quarter of
  * the bytes in live blocks with a mapping. In secure mode none is kept, and guards stand before the block and behind it.
- *
- * All mappings are in a table of records, for weft_heap_walk: chunks of records, with one bit each.
- *
- * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   E1  chunk_make: CAS chunks     release  E2  a chunk is looked at before it is made
- *   E2  mapping_chunks: load       acquire  E1  see E1
- *   E3  record_drop: used - bit    release  E4  the last user's writes to a record overwrite the next user's
- *   E4  record_in: CAS used        acquire  E3  see E3; split: two mappings have one record
  */
 #include <string.h>
 
@@ -36,59 +33,6 @@
 #define SLACK_PART 8                   /* of a block: how much may be in memory behind it in a used mapping, */
 #define SLACK_BYTES ((size_t)16 << 20) /* and of all blocks together, how much more */
 #define PAGE SLOT_BYTES /* of a head: a multiple of every page size; the system only fills the pages that are used */
-
-/* ---- records of mappings ------------------------------------------------------------------------------------------ */
-
-_Static_assert(sizeof(struct chunk) <= SLOT_BYTES, "a chunk is a slot");
-
-static PROCESS_STATE ATOMIC(struct chunk *) chunks;
-
-static struct chunk *chunk_make(void) {
-    struct slots got = depot_take(1);
-    if (got.segment == NULL) return NULL;
-    depot_soil(got);
-    struct chunk *chunk = (struct chunk *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
-    if (got.dirty != 0) memset(chunk, 0, sizeof *chunk);
-    struct chunk *newest = load_rlx(&chunks);
-    do {
-        store_rlx(&chunk->older, newest);
-    } while (!cas_rel(E1, &chunks, &newest, chunk));
-    return chunk;
-}
-
-static struct mapping *record_in(struct chunk *chunk) {
-    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
-        uint64_t used = load_rlx(&chunk->used[i]);
-        while (used != UINT64_MAX) {
-            unsigned free = (unsigned)__builtin_ctzll(~used);
-            if (cas_acq(E4, &chunk->used[i], &used, used | UINT64_C(1) << free)) return &chunk->records[i * 64 + free];
-        }
-    }
-    return NULL;
-}
-
-struct chunk *mapping_chunks(void) {
-    return load_acq(E2, &chunks);
-}
-
-static struct mapping *record_take(void) {
-    struct chunk *chunk = mapping_chunks();
-    for (;;) {
-        for (; chunk != NULL; chunk = load_rlx(&chunk->older)) {
-            struct mapping *record = record_in(chunk);
-            if (record != NULL) return record;
-        }
-        chunk = chunk_make();
-        if (chunk == NULL) return NULL;
-    }
-}
-
-static void record_drop(struct mapping *record) {
-    struct chunk *chunk = (struct chunk *)((uintptr_t)record & ~(uintptr_t)(SLOT_BYTES - 1));
-    size_t index = (size_t)(record - chunk->records);
-    store_rlx(&record->block, NULL);
-    add_rel(E3, &chunk->used[index / 64], -(UINT64_C(1) << index % 64));
-}
 
 /* ---- mappings ----------------------------------------------------------------------------------------------------- */
 
@@ -119,14 +63,16 @@ static char *map_fresh(size_t bytes, size_t alignment) {
     char *start = os_map_aligned(bytes, alignment);
     if (start == NULL && kept_purge(true) != 0) start = os_map_aligned(bytes, alignment);
     if (start == NULL && depot_hollow() != 0) start = os_map_aligned(bytes, alignment);
+    if (start == NULL && alignment <= SEGMENT_BYTES && bytes % SEGMENT_BYTES == 0) start = kept_take_clean(bytes);
     PROBE(map, start, bytes);
     return start;
 }
 
 struct room {
     char *start; /* NULL: no memory */
-    size_t offset, bytes, slack;
+    size_t offset, bytes;
     bool used; /* it was kept, or has pages that were slots' */
+    bool kept; /* all of it may be in memory */
 };
 
 static void slack_end(size_t bytes) {
@@ -140,18 +86,35 @@ static bool slack_take(size_t bytes) {
     return false;
 }
 
-/* Takes a kept mapping. Behind the `needed` bytes only some stay in memory: blocks of other sizes that come and go would
- * have the system clear the rest each time. */
-static bool map_kept(struct room *room, size_t needed) {
-    size_t rest = room->bytes - needed, part = (needed - room->offset) / SLACK_PART;
+/* What the block, of so many bytes, has in memory behind it, beyond the part of it that it may have in any case. */
+static size_t slack_of(const struct heap_segment *head, size_t bytes) {
+    size_t most = bytes + bytes / SLACK_PART;
+    return head->held > most ? head->held - most : 0;
+}
+
+/* Counts so much for the mapping. false: that is too much for all together, and nothing changed. */
+static bool slack_set(struct heap_segment *head, size_t slack) {
+    if (slack > head->slack && !slack_take(slack - head->slack)) return false;
+    if (slack < head->slack) slack_end(head->slack - slack);
+    head->slack = slack;
+    return true;
+}
+
+/* Behind the block, only some stays in memory: it spares the system to clear the rest each time that blocks of other sizes
+ * come and go, or a block grows again. */
+static void slack_bound(struct heap_segment *head, char *p, size_t bytes) {
+    size_t over = slack_of(head, bytes);
+    if (slack_set(head, over)) return;
+    head->held -= over;
+    os_purge(p + head->held, over);
+    slack_set(head, 0);
+}
+
+/* Takes a kept mapping. */
+static bool map_kept(struct room *room) {
     room->start = kept_take(room->bytes);
     if (room->start == NULL) room->start = kept_gather(room->bytes);
-    if (room->start == NULL) return false;
-    if (rest > part && slack_take(rest - part))
-        room->slack = rest - part;
-    else if (rest > part)
-        os_purge(room->start + needed + part, rest - part);
-    return room->used = true;
+    return room->used = room->kept = room->start != NULL;
 }
 
 /* Maps room->bytes of new address space after `unused` bytes, which it unmaps. keeps: moves pages of free slots there, up to
@@ -178,10 +141,10 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
  * their contents. */
 static struct room map_room(size_t size, size_t alignment, bool keeps) {
     size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
-    struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, 0, false};
+    struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false, false};
     size_t unused = front - room.offset;
     room.bytes = round_up(room.offset + needed, SEGMENT_BYTES);
-    if (keeps && unused == 0 && map_kept(&room, room.offset + needed)) return room;
+    if (keeps && unused == 0 && map_kept(&room)) return room;
     size_t place = (size_t)max_u64(front, SEGMENT_BYTES);
     if (map_new(&room, unused, room.offset + needed, place, keeps)) return room;
     room.bytes = room.offset + needed;
@@ -220,8 +183,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     struct room room = map_room(size + guard, alignment, used != NULL && guard == 0);
     struct heap_segment *head = (struct heap_segment *)(void *)room.start;
     if (head != NULL && !heads_add(head)) {
-        os_unmap(head, room.bytes);
-        slack_end(room.slack);
+        kept_unmap((char *)head, room.bytes);
         head = NULL;
     }
     if (head == NULL) {
@@ -231,12 +193,14 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     if (used != NULL) *used = room.used;
     if (room.used) slab_clear(&head->slabs[1]);
     for (unsigned i = 0; i < SEGMENT_SLOTS; i++) slot_kind_set(head, i, KIND_DIRECT);
+    size_t bytes = round_up(size, PAGE);
     head->map_start = room.start;
     head->map_bytes = room.bytes;
-    head->slack = room.slack;
+    head->slack = 0;
+    head->held = room.kept ? room.bytes - room.offset : bytes;
     head->mapping = record;
     head->resized = RESIZED_NOT;
-    size_t bytes = round_up(size, PAGE);
+    slack_bound(head, room.start + room.offset, bytes);
     if (guard != 0) guard_block(room.start + room.offset, bytes);
     add_rlx(&mapped_bytes, bytes);
     record_size(head, room.start + room.offset, bytes);
@@ -271,11 +235,13 @@ static void unmap_block(const void *p) {
     size_t part = kept_part(bytes, (size_t)((const char *)p - start) + had);
     bool may_keep = bytes % SEGMENT_BYTES == 0 && !mode_is_secure();
     if (may_keep && kept_put(start, part, (size_t)max_u64(KEPT_BYTES, live / 4))) {
-        if (part != bytes) os_unmap(start + part, bytes - part);
+        if (part != bytes) kept_unmap(start + part, bytes - part);
         return;
     }
-    if (os_unmap(start, bytes)) return;
-    if (may_keep) kept_put(start, bytes, SIZE_MAX); /* there are too many mappings to unmap it: kept for the next block */
+    if (may_keep)
+        kept_unmap(start, bytes);
+    else
+        os_unmap(start, bytes); /* guards may be left in it */
 }
 
 /* Makes reused memory zeros again, without bringing in pages that are not in memory. */
@@ -301,6 +267,8 @@ static void *move_block(void *p, size_t before, size_t size) {
         return NULL;
     }
     head_of(other)->resized = head->resized;
+    heads_pieces_end((char *)p - PAGE, before + PAGE);
+    heads_piece(other);
     record_end(p);
     os_unmap(head, PAGE);
     if (room != before) os_unmap((char *)p + before, room - before);
@@ -314,6 +282,7 @@ static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) 
     size_t bytes = round_up((size_t)((char *)p - head->map_start) + wanted, SEGMENT_BYTES), more = bytes - head->map_bytes;
     if (head->map_bytes % SEGMENT_BYTES == 0 && kept_take_at(end, more)) {
         head->map_bytes = bytes;
+        head->held = room + more;
         return OS_GREW;
     }
     enum os_grow outcome = os_grow(end - PAGE, PAGE, PAGE + more);
@@ -326,16 +295,18 @@ static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) 
 }
 
 /* Gives back what the block no longer needs: whole segments of address space, and the pages of the rest. */
-static void shrink_map(struct heap_segment *head, char *p, size_t before, size_t wanted) {
+static void shrink_map(struct heap_segment *head, char *p, size_t wanted) {
     size_t front = (size_t)(p - head->map_start),
            bytes = (size_t)min_u64(round_up(front + wanted, SEGMENT_BYTES), head->map_bytes);
-    if (bytes < head->map_bytes) os_unmap(head->map_start + bytes, head->map_bytes - bytes);
+    if (bytes < head->map_bytes) kept_unmap(head->map_start + bytes, head->map_bytes - bytes);
     head->map_bytes = bytes;
-    size_t end = (size_t)min_u64(front + before, bytes);
+    size_t end = (size_t)min_u64(front + head->held, bytes);
     os_purge(p + wanted, end - front - wanted);
+    head->held = wanted;
+    slack_set(head, 0);
 }
 
-/* Whether the mapping stays as it is. */
+/* Whether the mapping may stay as it is. */
 static bool map_stays(const struct heap_segment *head, size_t before, size_t wanted) {
     return wanted == before || (wanted < before && wanted > before / 2 && head->resized == RESIZED_MORE);
 }
@@ -345,18 +316,20 @@ static void *remap_block(void *p, size_t size) {
     struct heap_segment *head = head_of(p);
     size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
     size_t room = (size_t)(head->map_start + head->map_bytes - (char *)p);
-    if (map_stays(head, before, wanted)) return p;
+    if (map_stays(head, before, wanted) && slack_set(head, slack_of(head, wanted))) return p;
     if (wanted < before)
         head->resized = RESIZED_LESS;
     else if (head->resized == RESIZED_LESS)
         head->resized = RESIZED_MORE;
     if (wanted < before) {
-        shrink_map(head, p, before, wanted);
+        shrink_map(head, p, wanted);
     } else if (wanted > room) {
         enum os_grow outcome = grow_map(head, p, wanted);
         if (outcome == OS_NO_ROOM && (char *)p == (char *)head + PAGE) return move_block(p, before, size);
         if (outcome != OS_GREW) return NULL;
     }
+    head->held = (size_t)max_u64(head->held, wanted);
+    slack_bound(head, p, wanted);
     add_rlx(&mapped_bytes, wanted - before);
     record_size(head, p, wanted);
     return p;
@@ -412,7 +385,7 @@ static void *run_resize(void *p, unsigned kind, size_t size) {
         if (kind < KIND_RUN && load_rlx(&heaps.sampler) != NULL) return NULL; /* only an allocation can make it a sample */
         return run_grow(segment, first, count, wanted) ? p : NULL;
     }
-    if (wanted < count && size <= count * SLOT_BYTES / 2) run_shrink(segment, first, count, wanted);
+    if (count - wanted > wanted / SLACK_PART) run_shrink(segment, first, count, wanted);
     return p;
 }
 
@@ -482,7 +455,9 @@ bool large_may_have(size_t usable, unsigned kind, size_t size) {
 }
 
 bool large_stays(const void *p, size_t size) {
-    return size > MAPPING_LEAST && map_stays(head_of(p), large_size(p, KIND_DIRECT), round_up(size, PAGE));
+    size_t wanted = round_up(size, PAGE), slack = slack_of(head_of(p), wanted), had = head_of(p)->slack;
+    if (size <= MAPPING_LEAST || !map_stays(head_of(p), large_size(p, KIND_DIRECT), wanted)) return false;
+    return slack <= had || load_rlx(&slack_bytes) + slack - had <= SLACK_BYTES;
 }
 
 void *large_resize(void *p, unsigned kind, size_t size) {

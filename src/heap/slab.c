@@ -11,8 +11,9 @@
  *                                                     of the owner's) for bits that are still to arrive
  *
  * The announced blocks keep the slab alive until the sender's step 3; after that the sender does not touch it. So a slab with
- * announced frees is in exactly one of three places: its owner's inbox, the owner's list of waiting slabs, or about to be pushed. A
- * slab without announced frees is in none of them, and only then may its owner abandon or reuse it. `link` belongs to the thread
+ * announced frees is in exactly one of four places: its owner's inbox, the owner's list of waiting slabs, about to be pushed, or in
+ * the hands of a visitor, who has taken the inbox of a sleeping owner and pushes its slabs again (heap_asleep.c). A slab without
+ * announced frees is in none of them, and only then may its owner abandon or reuse it. `link` belongs to the thread
  * that raised the count from 0, and then to the owner.
  *
  * Orphans. When the owner's thread ends, the slab gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the stack
@@ -28,12 +29,14 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
  *                                                      while the owner still reads it
- *   B2  slabs_push: CAS list            release  B4      the taker misses a link, or writes to the slab before the push
+ *   B2  slabs_push_row: CAS list        release  B4      the taker misses a link, or writes to the slab before the push
  *   B3  slab_send: or remote            release  B6      a block is handed out while its last user still writes to it; the count is
  *                                                      taken down before it went up
  *   B4  slabs_take: exchange list       acquire  B2      see B2; split: a slab is lost, or has two owners
  *   B5  inbox_collect: state - n        release  B1      see B1, the link; split: an announcement is lost
  *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
+ *   B16 slab_arrived: load remote       acquire  B3      a block's last user writes to pages that were given back
+ *   B17 slab_put: store used            release  H14     see B16, of blocks that the owner frees
  *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
  *   B10 slab_adopt: state + owner       release  B1      see B1, the inbox; split: an announcement is lost
  *   B12 slabs_pop: CAS list             relaxed  B4      split: two owners
@@ -297,7 +300,7 @@ uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
     }
     slab->first_word = (uint16_t)lowest;
     slab->room += i;
-    store_rlx(&slab->used, load_rlx(&slab->used) - i);
+    store_rel(B17, &slab->used, load_rlx(&slab->used) - i);
     return i;
 }
 
@@ -452,12 +455,22 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     }
     slab->room += got;
     store_rlx(&slab->used, load_rlx(&slab->used) - got);
-    uint64_t before = add_rel(B5, &slab->state, -(uint64_t)got);
+    uint64_t given = load_rlx(&slab->state) & SLAB_GIVEN;
+    if (UNLIKELY(given != 0)) add_rlx(&depot.given, (uint64_t)-1);
+    uint64_t before = add_rel(B5, &slab->state, -(got + given));
     if ((before & PENDING_MASK) != got) {
         store_rlx(&slab->link, inbox->waiting);
         inbox->waiting = slab;
     }
     return got;
+}
+
+uint32_t slab_arrived(struct slab *slab) {
+    unsigned kind = slot_kind(segment_of(slab), slab_slot(slab));
+    const remote_word *remote = remote_of(slab, kind);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < words_of(kind); i++) count += (uint32_t)__builtin_popcountll(load_acq(B16, &remote[i]));
+    return count;
 }
 
 /* ---- orphans ------------------------------------------------------------------------------------------------------ */
@@ -479,12 +492,14 @@ void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
 
 /* ---- lists -------------------------------------------------------------------------------------------------------- */
 
-void slabs_push(slab_link *list, struct slab *slab) {
-    struct slab *first = load_rlx(list);
+void slabs_push_row(slab_link *list, struct slab *first, struct slab *last) {
+    struct slab *next = load_rlx(list);
     do {
-        store_rlx(&slab->link, first);
-    } while (!cas_rel(B2, list, &first, slab));
+        store_rlx(&last->link, next);
+    } while (!cas_rel(B2, list, &next, first));
 }
+
+void slabs_push(slab_link *list, struct slab *slab) { slabs_push_row(list, slab, slab); }
 
 struct slab *slabs_pop(slab_link *list) {
     struct slab *first = load_rlx(list);

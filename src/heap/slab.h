@@ -62,16 +62,21 @@ INLINE unsigned kind_of_run(size_t size) { return CLASSES + (unsigned)((size - 1
 
 struct heap; /* aligned to SLOT_BYTES */
 
-#define PENDING_MASK ((uint64_t)SLOT_BYTES - 1)
-INLINE struct heap *state_owner(uint64_t state) { return (struct heap *)(uintptr_t)(state & ~PENDING_MASK); }
+/* A slab's state: the owner's address plus the number of announced frees, and for a slab with such frees: */
+#define SLAB_HELD ((uint64_t)SLOT_BYTES / 2)  /* a visitor has it (heap_asleep.c) */
+#define SLAB_GIVEN ((uint64_t)SLOT_BYTES / 4) /* its pages went back while its owner slept */
+#define PENDING_MASK (SLAB_GIVEN - 1)
+_Static_assert(SLAB_BLOCKS_MAX <= PENDING_MASK, "all blocks of a slab may be announced");
+INLINE struct heap *state_owner(uint64_t state) { return (struct heap *)(uintptr_t)(state & ~((uint64_t)SLOT_BYTES - 1)); }
 INLINE struct heap *slab_owner(const struct slab *slab) { return state_owner(load_rlx(&slab->state)); }
 
 typedef ATOMIC(struct slab *) slab_link;
 
 /* Announces slabs with remote frees to their owner. */
 struct inbox {
-    slab_link first;      /* pushed by anybody, taken by the owner */
-    struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
+    slab_link first;           /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
+    struct slab *waiting;      /* the owner's: announced frees whose bits have not arrived yet */
+    ATOMIC(uint32_t) visitors; /* that hold slabs of the inbox */
 };
 
 #define MARGIN_STEP 29 /* lines; odd, so that all margins occur in turn */
@@ -178,6 +183,9 @@ struct slab *inbox_next(struct slab *slab);
 uint32_t inbox_collect(struct inbox *inbox, struct slab *slab);
 INLINE bool inbox_is_empty(const struct inbox *inbox) { return load_rlx(&inbox->first) == NULL && inbox->waiting == NULL; }
 
+/* How many blocks others have freed and the owner has not collected. For who holds the slab (heap_asleep.c). */
+uint32_t slab_arrived(struct slab *slab);
+
 /* Gives the slab up. false: frees of it are under way, and it stays the caller's. Owner. */
 bool slab_abandon(struct slab *slab, struct heap *owner);
 /* Makes the caller's heap the owner. If frees were announced meanwhile, the slab joins the waiting ones. */
@@ -188,6 +196,8 @@ void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
  * empty slabs, and only while that heap's thread alone pushes. */
 extern slab_link orphans[CLASSES];
 void slabs_push(slab_link *list, struct slab *slab);
+/* Pushes the slabs from `first` to `last`, which are linked already. */
+void slabs_push_row(slab_link *list, struct slab *first, struct slab *last);
 struct slab *slabs_take(slab_link *list);
 struct slab *slabs_pop(slab_link *list);
 

@@ -129,10 +129,11 @@ static struct heap_segment *segment_make(void) {
     if (segment != NULL) return segment;
     segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
+    if (segment == NULL) segment = (struct heap_segment *)(void *)kept_take_clean(SEGMENT_BYTES);
     if (segment == NULL) return NULL;
     PROBE(map, segment, SEGMENT_BYTES);
     if (!heads_add(segment)) {
-        os_unmap(segment, SEGMENT_BYTES);
+        kept_unmap((char *)segment, SEGMENT_BYTES);
         return NULL;
     }
     if (add_rlx(&depot.segments, 1) >= HUGE_AFTER + load_rlx(&depot.heaps) && tagged_is_empty(&depot.stack)) {
@@ -173,7 +174,9 @@ static int32_t taken_slots(uint64_t slots) {
     return (int32_t)(uint32_t)((slots - (uint64_t)(int64_t)spare_slots(slots)) >> 32);
 }
 static size_t bytes_of_slots(int32_t slots) { return slots <= 0 ? 0 : (size_t)slots * SLOT_BYTES; }
-size_t depot_taken_bytes(void) { return bytes_of_slots(taken_slots(load_rlx(&depot.slots))); }
+size_t depot_taken_bytes(void) {
+    return bytes_of_slots(taken_slots(load_rlx(&depot.slots)) - (int32_t)load_rlx(&depot.given));
+}
 size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&depot.slots))); }
 
 /* Announces that the caller will soon use those of the slots that were clean. */
@@ -579,6 +582,7 @@ static enum os_moved slots_move(const struct slots *got, char *to, struct hole *
     if (outcome == OS_MOVED) {
         and_rlx(&got->segment->dirty, ~got->bits);
         and_rlx(&got->segment->part, ~got->bits);
+        heads_piece(to);
     }
     depot_put(got->segment, got->bits);
     return outcome;
@@ -609,7 +613,7 @@ static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
 bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole) {
     size_t at = 0;
     uint64_t wanted = slots_wanted(at, from, end);
-    struct heap_segment *segment = os_moves() ? depot_all() : NULL;
+    struct heap_segment *segment = os_moves() && heads_pieces() < PIECES_MAX ? depot_all() : NULL;
     *moved = 0;
     for (; segment != NULL && at < end; segment = load_rlx(&segment->older)) {
         uint64_t before = wanted;

@@ -89,7 +89,7 @@ struct slab {
     uint16_t far_at, far_words; /* the slot's words in far_remote, kept for its next use */
 };
 
-struct mapping; /* heap.h */
+struct mapping; /* records.h */
 
 /* Checked mode's word for each block of a slot, by its index (heap_check.c). */
 typedef ATOMIC(uint64_t) block_mark;
@@ -120,10 +120,10 @@ struct ALIGNED(CACHE_LINE) heap_segment {
     slot_word words[SEGMENT_SLOTS];
     union {
         struct {
-            /* KIND_DIRECT: the whole mapping, bytes of it that are counted as slack, its record, and how its block was
-             * resized last (large.c) */
+            /* KIND_DIRECT: the whole mapping, bytes of it that are counted as slack, bytes from the block's start that may
+             * be in memory, its record, and how its block was resized last (large.c) */
             char *map_start;
-            size_t map_bytes, slack;
+            size_t map_bytes, slack, held;
             struct mapping *mapping;
             unsigned resized;
             /* the rest exists in segments of slots only */
@@ -180,10 +180,11 @@ struct depot {
     ATOMIC(uint64_t) hollows; /* hollow segments */
     ATOMIC(bool) is_tight;    /* address space had a limit when the library was loaded */
     ATOMIC(uint64_t) purges;
+    ATOMIC(uint64_t) given; /* taken slots of which nothing is in memory, because the slab's owner sleeps (heap_asleep.c) */
     ATOMIC(uint64_t) slots; /* taken slots times 2^32, plus free slots that are dirty */
 };
 extern struct depot depot;
-/* Bytes of taken slots; bytes of free slots that are in memory, at least in part. */
+/* Bytes of taken slots, except for those given; bytes of free slots that are in memory, at least in part. */
 size_t depot_taken_bytes(void);
 size_t depot_spare_bytes(void);
 

@@ -10,10 +10,12 @@
  * stays. */
 #define LEAF_HEADS 32768u
 typedef ATOMIC(uint64_t) leaf_word;
+typedef ATOMIC(uint8_t) piece_count;
 struct leaf {
     struct leaf *older;
     uint64_t region;
     leaf_word bits[LEAF_HEADS / 64];
+    piece_count pieces[LEAF_HEADS]; /* pages that were moved there, in so many parts */
 };
 typedef ATOMIC(struct leaf *) leaf_list;
 #define LEAF_LISTS 64u
@@ -38,5 +40,15 @@ INLINE bool heads_has(const void *head) {
     struct leaf *leaf = leaf_in(load_acq(Z2, leaf_list_of(region)), region);
     return leaf != NULL && (load_rlx(&leaf->bits[index / 64]) >> index % 64 & 1) != 0;
 }
+
+/* Pages that were moved to another address stay a mapping of their own, whatever lies beside them, and a process may have
+ * only 65,530 mappings. So these count the pieces, and nothing is moved to save page faults while there are PIECES_MAX:
+ * they make at most twice as many mappings. */
+#define PIECES_MAX 4096u
+uint32_t heads_pieces(void);
+/* Pages of one segment's address space were moved to one other's, at `to`. If they left a whole one, it has none any more. */
+void heads_piece(const char *to);
+/* The pages there have gone. */
+void heads_pieces_end(const char *start, size_t bytes);
 
 #endif

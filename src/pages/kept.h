@@ -15,6 +15,10 @@ char *kept_take(size_t bytes);
 /* A range of `bytes` with as many pages of kept ranges as there are, and new ones behind them. NULL: nothing is kept, or
  * pages cannot be moved. Any thread. */
 char *kept_gather(size_t bytes);
+/* The same, with zeros; for when the system makes no new mapping. */
+char *kept_take_clean(size_t bytes);
+/* Unmaps a range of the caller's, or keeps what of it the system does not unmap, for want of mappings. Any thread. */
+void kept_unmap(char *start, size_t bytes);
 /* Unmaps a range of the caller's except for a hole in it, which is no longer the caller's. */
 void kept_unmap_around(char *start, size_t bytes, const char *hole, size_t hole_bytes);
 /* Takes the `bytes` from `start` on. false: no single kept range begins there and has them. Any thread. */
