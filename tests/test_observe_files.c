@@ -97,6 +97,60 @@ static void test_own_signal(void **state) {
     assert_int_equal(in_child(keeps_signal, NULL), 0);
 }
 
+/* ---- one file, saved by several ------------------------------------------------------------------------------------ */
+
+static const unsigned saved_tasks[] = {3000, 20};
+static atomic_uint save_turn;
+
+/* Saves once in each round; the one with little to save begins in the midst of the other. */
+static void *saves(void *of) {
+    char path[96];
+    path_in("saved", &path);
+    unsigned round = atomic_load(&save_turn);
+    for (unsigned i = 0; i < 20 * round; i++) sched_yield();
+    REQUIRE(weft_trace_save(of, path) == WEFT_OK);
+    return NULL;
+}
+
+static void check_saved(void) {
+    static char text[1 << 22];
+    char path[96];
+    path_in("saved", &path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = read(fd, text, sizeof text - 1);
+    assert_true(length > 0 && length < (ssize_t)sizeof text - 1 && close(fd) == 0);
+    text[length] = 0;
+    assert_int_equal(strlen(text), length); /* no hole, which is of zeros */
+    unsigned tasks = 0;
+    for (const char *at = text; (at = strstr(at, "\"cat\":\"task\"")) != NULL; at++) tasks++;
+    assert_true(tasks == saved_tasks[0] || tasks == saved_tasks[1]);
+    assert_memory_equal(text, "{\"traceEvents\":[", 16);
+    assert_null(strstr(text + 16, "\"traceEvents\""));
+    assert_string_equal(text + length - 3, "}}\n");
+}
+
+/* What is there in the end is one timeline, whole. */
+static void test_saved_at_once(void **state) {
+    (void)state;
+    weft_pool *pools[2];
+    pthread_t thread;
+    for (int i = 0; i < 2; i++) {
+        pools[i] = make_pool(1);
+        assert_int_equal(weft_trace_start(pools[i]), WEFT_OK);
+        run_seen(pools[i], saved_tasks[i]);
+    }
+    for (unsigned round = 0; round < 100; round++) {
+        atomic_store(&save_turn, round);
+        assert_int_equal(pthread_create(&thread, NULL, saves, pools[1]), 0);
+        char path[96];
+        path_in("saved", &path);
+        assert_int_equal(weft_trace_save(pools[0], path), WEFT_OK);
+        pthread_join(thread, NULL);
+        check_saved();
+    }
+    for (int i = 0; i < 2; i++) end_pool(pools[i]);
+}
+
 /* ---- weft top's delays -------------------------------------------------------------------------------------------- */
 
 static struct publisher publisher;
@@ -187,9 +241,8 @@ static int directory_end(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_size_limit),
-        cmocka_unit_test(test_own_signal),
-        cmocka_unit_test(test_published_delays),
+        cmocka_unit_test(test_size_limit),       cmocka_unit_test(test_own_signal),
+        cmocka_unit_test(test_saved_at_once),    cmocka_unit_test(test_published_delays),
         cmocka_unit_test(test_published_unseen),
     };
     return cmocka_run_group_tests(tests, directory_make, directory_end);

@@ -424,11 +424,15 @@ int weft_trace_write(const weft_pool *pool, int fd) {
     return pool == NULL || fd < 0 ? WEFT_EINVAL : timeline_write(pool, fd, NULL);
 }
 
+/* Threads and processes may save to one file at once: it is emptied when its turn has come. */
 int weft_trace_save(const weft_pool *pool, const char *path) {
     if (pool == NULL || path == NULL) return WEFT_EINVAL;
-    int fd = os_create(path);
+    int fd = os_append(path);
     if (fd < 0) return WEFT_EINVAL;
-    int error = weft_trace_write(pool, fd);
+    bool is_locked = files_lock(fd);
+    if (is_locked) os_empty(fd);
+    int error = is_locked ? weft_trace_write(pool, fd) : WEFT_EINVAL;
+    if (is_locked) files_unlock(fd);
     os_close(fd);
     return error;
 }

@@ -96,8 +96,9 @@ struct weft_worker {
     ATOMIC(uint32_t) in_background; /* it runs a background task in a slot (priority.c) */
     ATOMIC(uint64_t) kept_off;      /* low half: 1 + the CPU that it is kept off now, or 0; high half: changes (fit.c) */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; newer ones may be hidden (lanes.c) */
-    ATOMIC(uint32_t) waits_for;     /* the record of the group that its innermost wait is for, and WAITS_HELPS; 0: none */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
+    ATOMIC(uint32_t) waits_for; /* the record of its innermost wait's group, and WAITS_HELPS; 0: none. Each wait writes it
+                                 * twice: workers do not read this line of each other */
     /* counters of all rooms; observe/counters.c says what each counts */
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
