@@ -531,12 +531,25 @@ static void test_counts(void **state) {
     end();
 }
 
+/* A cache with room for one block is refilled with one, whatever the bounds make of its room. */
+static void test_room_of_one(void **state) {
+    (void)state;
+    begin_sized(0, 0, MEDIUM_MAX);
+    heap->budget = 0; /* no cache grows */
+    heap_room_set(heap, kind, 1);
+    void *block = heap_alloc_refilled(heap, kind);
+    assert_non_null(block);
+    heap_put_one(heap, block, kind);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiers),  cmocka_unit_test(test_lru),     cmocka_unit_test(test_part),
-        cmocka_unit_test(test_bits),   cmocka_unit_test(test_no_pool), cmocka_unit_test(test_sends),
-        cmocka_unit_test(test_adapts), cmocka_unit_test(test_counts),  cmocka_unit_test(test_class_counts),
-        cmocka_unit_test(test_timed),  cmocka_unit_test(test_room),    cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_tiers),       cmocka_unit_test(test_lru),     cmocka_unit_test(test_part),
+        cmocka_unit_test(test_bits),        cmocka_unit_test(test_no_pool), cmocka_unit_test(test_sends),
+        cmocka_unit_test(test_adapts),      cmocka_unit_test(test_counts),  cmocka_unit_test(test_class_counts),
+        cmocka_unit_test(test_timed),       cmocka_unit_test(test_room),    cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_room_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -371,12 +371,11 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
         bool had_grown = slab_has_grown(slab);
         uint32_t carved = slab_carve(slab, slots + got, want - got);
         slab_carved(bin, slab, had_grown);
-        if (LIKELY(!is_held(heap, slab))) {
-            got += carved;
-            continue;
+        if (UNLIKELY(is_held(heap, slab))) { /* it comes back through the inbox */
+            carved -= slab_put(slab, slots + got, carved);
+            tier_set(bin, slab, TIER_DRAINING);
         }
-        slab_put(slab, slots + got, carved); /* it comes back through the inbox */
-        tier_set(bin, slab, TIER_DRAINING);
+        got += carved;
     }
     count_in(bin, COUNT_CARVED, got);
     return got;
@@ -387,7 +386,8 @@ static uint32_t refill(struct heap *heap, unsigned kind) {
     prefetch_write(&heap->inbox); /* as in release */
     config_follow(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
-    uint32_t room = heap->room[kind], got = fill(heap, kind, (room == 0 ? class_info[kind].cache_max : room) / 2);
+    uint32_t room = heap->room[kind], half = (room == 0 ? class_info[kind].cache_max : room) / 2;
+    uint32_t got = fill(heap, kind, half + (half == 0)); /* none would mean: no memory */
     store_rlx(&heap->top[kind], heap->base[kind] + got);
     cache_grow(heap, kind);
     count_in(bin, COUNT_MISSES, 1);

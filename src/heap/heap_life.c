@@ -31,7 +31,6 @@
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
 #define CALM_NS 1000000        /* since the last look at the clock: the thread does little */
-#define MANY_SLABS 128u        /* so many that the pages of one may be faulted in again */
 #define LAST_EXIT 2u           /* a thread told this many times that it ends borrows */
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
@@ -261,14 +260,14 @@ void heap_rest(void) {
     if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
 }
 
-/* A slab is likely the class's last if the class has as many grown slabs as it ever had, or, of many, one fewer. Such a slab
- * is used only in part, so its pages are given back and come again as they are used. A wrong guess costs most, so this is
- * done once for each class from one rest of the caches to the next, however often slabs come and go. */
+/* A slab is likely the class's last if the class has as many grown slabs as it ever had. Such a slab is used only in part,
+ * so its pages are given back and come again as they are used. A wrong guess costs most, so this is done once for each class
+ * from one rest of the caches to the next, however often slabs come and go. */
 uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
     struct bin *bin = &heap->bins[kind];
-    uint32_t rest = (uint32_t)heap->next_rest_ns, near = bin->grown_most >= MANY_SLABS ? 1 : 0;
-    bool is_last = bin->grown <= bin->grown_most && bin->grown + near >= bin->grown_most &&
-                   bin->tier[TIER_HOT].first == NULL && bin->tier[TIER_LISTED].first == NULL;
+    uint32_t rest = (uint32_t)heap->next_rest_ns;
+    bool is_last =
+        bin->grown == bin->grown_most && bin->tier[TIER_HOT].first == NULL && bin->tier[TIER_LISTED].first == NULL;
     if (!is_last || touched <= SLOT_PARTS / 2 || bin->last_trimmed == rest) return touched;
     if (load_rlx(&heap->privacy) != PRIVACY_NONE || load_rlx(&heaps.decay_ms) < 0 || load_rlx(&segment_of(slab)->huge))
         return touched;
