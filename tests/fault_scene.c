@@ -455,8 +455,14 @@ void scene_forget(void) {
 
 static void scene_watched_pool(void) {
     weft_config config = scene_config(2);
+    char trace[96];
     config.spares = 2;
     config.trace = config.stats = "/dev/null";
+    if (scene_now.files != NULL) {
+        snprintf(trace, sizeof trace, "%s/trace", scene_now.files);
+        config.trace = trace;
+        config.top = scene_now.files;
+    }
     config.trace_events = 64;
     config.watchdog_ns = UINT64_C(1800) * 1000000000;
     config.watchdog = hook_stuck;

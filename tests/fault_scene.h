@@ -17,6 +17,7 @@ struct scene {
     bool is_forked;    /* a child of fork, made while other threads ran: they may have been changing the heap's profile */
     bool is_left;      /* another thread may have called exit: the library ends its purge thread meanwhile */
     size_t stack_size; /* of workers; 0: 64 KiB */
+    const char *files; /* a directory for a timeline and for weft top; NULL: the timeline goes to /dev/null */
 };
 
 /* What a run has come to. In memory that the parent shares, where there is one. */

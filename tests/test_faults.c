@@ -87,6 +87,21 @@ static unsigned ever_seen[SEEN_CALLS];
 
 /* ---- one run ------------------------------------------------------------------------------------------------------ */
 
+/* They are made, locked, joined, cut and removed, or not, as calls fail. */
+static char files[] = "/tmp/weft-faults-XXXXXX";
+static pid_t files_owner;
+
+static void files_end(void) {
+    char trace[64];
+    snprintf(trace, sizeof trace, "%s/trace", files);
+    if (files_owner == getpid() && (unlink(trace) != 0 || rmdir(files) != 0)) printf("%s is not empty\n", files);
+}
+
+static void files_begin(void) {
+    files_owner = getpid();
+    REQUIRE(mkdtemp(files) != NULL && atexit(files_end) == 0);
+}
+
 static struct strike strike_now;
 static bool strikes, is_felt;
 
@@ -105,8 +120,8 @@ static long live_bytes(void) {
 
 /* The scene with the fault, then without: all is as it was, and works. */
 static void run_in_child(void) {
-    struct scene struck = {.is_strict = !is_felt, .may_be_late = strike_now.effect == EFFECT_AN_HOUR};
-    struct scene served = {.is_strict = true, .may_be_late = struck.may_be_late};
+    struct scene struck = {.is_strict = !is_felt, .may_be_late = strike_now.effect == EFFECT_AN_HOUR, .files = files};
+    struct scene served = {.is_strict = true, .may_be_late = struck.may_be_late, .files = files};
     calls_arm(strikes ? &strike_now : NULL);
     thread_end(thread_begin(scene_thread, &struck));
     shared->struck = calls_disarm();
@@ -253,6 +268,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     run_begin();
+    files_begin();
     if (!is_all) printf("some calls of each kind, seed %llu\n", (unsigned long long)draw_seed());
     run_at_best();
     for (int i = 0; i < WAYS; i++) {

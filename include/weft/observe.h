@@ -177,7 +177,8 @@ WEFT_API int weft_trace_stop(weft_pool *pool);
 
 /**
  * Writes the recording as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on CLOCK_MONOTONIC.
- * Functions have their symbol's name, static ones too, or file+offset. "otherData".dropped is the number of events that
+ * Functions have their symbol's name, static ones too, or file+offset. Where the time of a submission is a guess,
+ * "later_us" says how much later it may have been. "otherData".dropped is the number of events that
  * newer ones have overwritten. May be called while recording. While it runs, it uses memory from the system: some 64
  * bytes for each recorded wake-up and submission, 128 for each sleep and 256 for each task. Without that memory the
  * file has no arrows and no counters.
@@ -190,7 +191,8 @@ WEFT_API int weft_trace_stop(weft_pool *pool);
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
 
 /**
- * Writes the recording to a file, as weft_trace_write does.
+ * Writes the recording to a file, as weft_trace_write does. If several calls write to one file at once, by whatever thread
+ * or process, one timeline remains, whole.
  * @param pool the pool
  * @param path the file, which is replaced
  * @retval WEFT_OK written
