@@ -141,6 +141,7 @@ static int run_scene(const char *whose, const char *makeflags) {
  * from its own parent. */
 static void test_parents_pipe(void **state) {
     (void)state;
+    if (is_emulated()) SKIP("this program cannot be started again (under an emulator)");
     char makes[80], own[80], old[80], beside[9000];
     snprintf(makes, sizeof makes, " -j2 --jobserver-auth=%d,%d", MAKES_FD, MAKES_FD + 1);
     snprintf(own, sizeof own, "w -j2 --jobserver-auth=%d,%d", OWN_FD, OWN_FD + 1);

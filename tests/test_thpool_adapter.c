@@ -330,6 +330,7 @@ static void test_one_at_a_time(void **state) {
 /* In a forked child nobody would run jobs: it is told so, and waits for nothing. */
 static void test_fork(void **state) {
     (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
     threadpool pool = make(2);
     atomic_uint counter = 0;
     gate g;

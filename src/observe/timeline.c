@@ -103,12 +103,14 @@ static const struct {
 };
 static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take back"};
 
-/* Writes an arrow's end at the current slice. Its number is made of the pool, the seat and the moment. `leaves`: the arrow
- * begins here. */
+/* Writes an arrow's end at the current slice. Its number is made of the pool, the seat and the moment, and a submission's also
+ * of its first cell: one thread may submit twice in one tick of a coarse clock. `leaves`: the arrow begins here. */
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
+#define CELL_SHIFT 24u
 #define POOL_SHIFT 56u /* beyond what changes from one moment to the next */
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
     uint64_t number = ((from->time * SEATS_MAX + from->seat) * ARROWS + kind) ^ line->pool->id << POOL_SHIFT;
+    if (kind == ARROW_SUBMIT) number ^= from->place << CELL_SHIFT;
     text_format(&line->text, ",\"bind_id\":\"%#lx\",\"flow_%s\":true", number, leaves ? "out" : "in");
 }
 
@@ -135,7 +137,7 @@ static void put_task(struct timeline *line, const struct trace_event *event) {
 }
 
 static void put_details(struct timeline *line, uint32_t seat, const struct trace_event *event) {
-    const struct origin here = {.time = event->start, .seat = (uint16_t)(seat & 0x7fff)};
+    const struct origin here = {.time = event->start, .place = event->place, .seat = (uint16_t)(seat & 0x7fff)};
     const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
     if (event->kind == TRACE_TASK) put_task(line, event);
     if (event->kind == TRACE_WAKE) put_arrow(line, ARROW_WAKE, &here, true);
