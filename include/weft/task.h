@@ -230,8 +230,9 @@ enum weft_help {
 /**
  * Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs
  * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED; with WEFT_POOL_NO_HELP, only the pool's own
- * threads do, when they wait inside their tasks. Several threads may wait. Afterwards the group can be used again. Hold
- * no lock that the group's tasks take: this thread may run them.
+ * threads do, when they wait inside their tasks. Where no other thread is left to run them, a wait inside a task runs
+ * tasks also in such pools (weft_group_wait_until). Several threads may wait. Afterwards the group can be used again.
+ * Hold no lock that the group's tasks take: this thread may run them.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @return the error of the failed task that was submitted first (with several submitters: the one with the lowest number
