@@ -23,6 +23,19 @@ static weft_worker_counts outside_counts(const weft_pool *pool) {
 
 /* ---- who did what ------------------------------------------------------------------------------------------------- */
 
+static void test_refused_payload(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    char large[WEFT_INLINE_MAX + 1] = {0};
+    assert_int_equal(weft_submit(pool, &group, empty_task, large, sizeof large), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &group, empty_task, large, sizeof large), WEFT_ECANCELED);
+    assert_int_equal(stats_of(pool).heap_payload_count, 1);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
+    end_pool(pool);
+}
+
 static void test_shares_add_up(void **state) {
     (void)state;
     weft_pool *pool = make_pool(3);
@@ -261,10 +274,15 @@ static void test_reader_that_goes(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_add_up), cmocka_unit_test(test_steals),
-        cmocka_unit_test(test_loop_helpers),  cmocka_unit_test(test_wakes),
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_print),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_reader_that_goes),
+        cmocka_unit_test(test_refused_payload),
+        cmocka_unit_test(test_shares_add_up),
+        cmocka_unit_test(test_steals),
+        cmocka_unit_test(test_loop_helpers),
+        cmocka_unit_test(test_wakes),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_print),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_reader_that_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -470,6 +470,47 @@ TEST_CASE("an order that contradicts itself loses no element") {
     }
 }
 
+// Answers that no order gives: no, so many times yes, and no again; or at random; or always yes. Each thread has its own.
+struct no_order {
+    enum kind { by_turns, random, yes } how;
+    template <class T> bool operator()(const T &, const T &) const {
+        static thread_local numbers_of numbers{1};
+        static thread_local unsigned calls = 0;
+        return how == yes || (how == random ? numbers() % 3 != 0 : calls++ % 9 != 0);
+    }
+};
+
+TEST_CASE("whatever the order says, a sort stays in its range and loses no element") {
+    for (unsigned workers : {1u, 3u}) {
+        weft::pool pool(workers);
+        for (auto how : {no_order::by_turns, no_order::random, no_order::yes})
+            for (std::size_t n : {0u, 1u, 2u, 3u, 16u, 17u, 100u, 1000u, 2047u, 2048u, 5000u, 30000u}) {
+                const std::size_t beside = 20;                        // elements that are not to be sorted
+                std::vector<int> all(beside + n + beside), sorted(n); // under a sanitizer, the range is all there is
+                for (std::size_t i = 0; i < all.size(); i++) all[i] = static_cast<int>(i);
+                std::copy_n(all.begin() + beside, n, sorted.begin());
+                weft::sort(pool, sorted.begin(), sorted.end(), no_order{how});
+                weft::sort(pool, all.begin() + beside, all.end() - beside, no_order{how});
+                std::sort(sorted.begin(), sorted.end());
+                std::sort(all.begin() + beside, all.end() - beside);
+                bool right = true;
+                for (std::size_t i = 0; i < all.size(); i++) right = right && all[i] == static_cast<int>(i);
+                for (std::size_t i = 0; i < n; i++) right = right && sorted[i] == static_cast<int>(i + beside);
+                CHECK(right);
+            }
+        std::vector<bool> bits(1000);
+        for (std::size_t i = 0; i < bits.size(); i++) bits[i] = i % 3 == 0;
+        for (auto how : {no_order::by_turns, no_order::random, no_order::yes})
+            weft::sort(pool, bits.begin(), bits.end(), no_order{how});
+        CHECK(std::count(bits.begin(), bits.end(), true) == 334);
+        weft::sort(pool, bits.begin(), bits.end(), std::greater<>());
+        CHECK(std::is_sorted(bits.begin(), bits.end(), std::greater<>()));
+        weft::sort(pool, bits.begin(), bits.end());
+        CHECK(std::is_sorted(bits.begin(), bits.end()));
+        CHECK(std::count(bits.begin(), bits.end(), true) == 334);
+    }
+}
+
 TEST_CASE("a sort gives the same order as in C") {
     struct entry {
         std::uint32_t key, place;

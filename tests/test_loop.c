@@ -432,6 +432,7 @@ static int negative_body(size_t begin, size_t end, void *context, weft_worker *s
 
 static int loop_in_child(void *argument) {
     atomic_size_t sum = 0;
+    if (weft_for(argument, (weft_range){0, 0, 0}, sum_body, &sum) != WEFT_EFORK) return 1;
     return weft_for(argument, (weft_range){0, 10, 0}, sum_body, &sum) == WEFT_EFORK && sum == 0 ? 0 : 1;
 }
 

@@ -355,6 +355,39 @@ static void test_nested_deep(void **state) {
     end_pool(pool);
 }
 
+/* Run within another task's section, by its weft_run or its wait: that section is not this task's to end. */
+static int end_only_task(void *payload, weft_worker *self) {
+    (void)payload;
+    REQUIRE(weft_block_end(self) == WEFT_EINVAL);
+    REQUIRE(weft_block_begin(self) != WEFT_EINVAL && weft_block_end(self) == WEFT_OK);
+    REQUIRE(weft_block_end(self) == WEFT_EINVAL);
+    return 0;
+}
+static int section_around_task(void *payload, weft_worker *self) {
+    weft_pool *pool = weft_worker_pool(self);
+    weft_group below = WEFT_GROUP_INIT;
+    (void)payload;
+    REQUIRE(weft_block_begin(self) != WEFT_EINVAL);
+    REQUIRE(weft_run(pool, &below, end_only_task, NULL) == WEFT_OK);
+    for (int i = 0; i < 10; i++) REQUIRE(weft_submit(pool, &below, end_only_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &below) == WEFT_OK);
+    REQUIRE(weft_block_end(self) == WEFT_OK && weft_block_end(self) == WEFT_EINVAL);
+    return 0;
+}
+static void test_anothers_section(void **state) {
+    (void)state;
+    const uint32_t flags[] = {0, WEFT_POOL_NO_HELP, WEFT_POOL_ORDERED};
+    for (unsigned i = 0; i < 3; i++) {
+        weft_config config = config_of(1);
+        config.flags = flags[i];
+        weft_pool *pool = make_pool_with(&config);
+        for (int round = 0; round < 50; round++)
+            assert_int_equal(weft_submit(pool, NULL, section_around_task, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+        end_pool(pool);
+    }
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -362,6 +395,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_nested_in_order),     cmocka_unit_test(test_ordered_beside_gate),
         cmocka_unit_test(test_guest_asleep),        cmocka_unit_test(test_guest_asleep_elsewhere),
         cmocka_unit_test(test_spare_goes),          cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_anothers_section),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -274,6 +274,52 @@ static void test_bounded_block_many(void **state) {
     end_pool(pool);
 }
 
+/* What finds no room runs at once, before what waits, also where only the pool's own threads run tasks. */
+static struct {
+    char order[8];
+    atomic_uint ran;
+    pthread_t here[8];
+} early;
+static int early_task(void *payload, weft_worker *self) {
+    unsigned at = atomic_fetch_add(&early.ran, 1);
+    (void)self;
+    early.order[at] = *(char *)payload;
+    early.here[at] = pthread_self();
+    return 0;
+}
+static int submit_early(void *payload, weft_worker *self) {
+    (void)payload;
+    for (char name = 'a'; name < 'e'; name++)
+        REQUIRE(weft_submit(weft_worker_pool(self), NULL, early_task, &name, 1) == WEFT_OK);
+    return 0;
+}
+static void test_bounded_runs_early(void **state) {
+    (void)state;
+    const uint32_t flags[] = {WEFT_POOL_ORDERED, WEFT_POOL_NO_HELP};
+    for (unsigned i = 0; i < 4; i++) {
+        weft_config config = config_of(1);
+        config.flags = flags[i % 2];
+        config.full = i < 2 ? WEFT_FULL_RUN : WEFT_FULL_BLOCK;
+        config.queue_max = 2;
+        weft_pool *pool = make_pool_with(&config);
+        gate g;
+        memset(&early, 0, sizeof early);
+        if (i < 2) {
+            gate_occupy(&g, pool, NULL);
+            for (char name = 'a'; name < 'e'; name++)
+                assert_int_equal(weft_submit(pool, NULL, early_task, &name, 1), WEFT_OK);
+            assert_int_equal(atomic_load(&early.ran), 2);
+            gate_open(&g);
+        } else {
+            assert_int_equal(weft_submit(pool, NULL, submit_early, NULL, 0), WEFT_OK);
+        }
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+        end_pool(pool);
+        assert_string_equal(early.order, "cdab");
+        assert_true(pthread_equal(early.here[0], pthread_self()) != 0 ? i < 2 : i >= 2);
+    }
+}
+
 /* Tasks that submit to their own full pool. */
 static int flood_task(void *payload, weft_worker *self) {
     atomic_uint *counter = *(atomic_uint **)payload;
@@ -618,6 +664,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bounded_run),
         cmocka_unit_test(test_bounded_block),
         cmocka_unit_test(test_bounded_block_many),
+        cmocka_unit_test(test_bounded_runs_early),
         cmocka_unit_test(test_bounded_from_tasks),
         cmocka_unit_test(test_bounded_from_tasks_in_destroy),
         cmocka_unit_test(test_destroy_with_blocked_submitter),

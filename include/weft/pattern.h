@@ -35,14 +35,15 @@ typedef struct weft_range {
 typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worker *self);
 
 /**
- * Calls the body for pieces of the range that cover it exactly, on the calling thread and on idle workers. Returns when
- * all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs to
- * the group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for
- * another. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with
- * WEFT_POOL_NO_HELP, if an outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if
- * the pool is also ordered, it does so after the tasks that the thread has queued before. Between weft_fork_enter and
- * weft_fork_leave, and in a task that weft_run calls, the outside thread runs its part itself. If there is no memory for
- * the loop, one call of the body gets the whole range.
+ * Calls the body for pieces of the range that cover it exactly, on the calling thread and on idle workers. Returns
+ * when all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs
+ * to the group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait
+ * for another. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with
+ * WEFT_POOL_NO_HELP, if an outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max;
+ * if the pool is also ordered, it does so after the tasks that the thread has queued before. Between weft_fork_enter
+ * and weft_fork_leave, in a task that weft_run calls, and in a task of another pool while no thread of this one is
+ * left (weft_group_wait_until), the outside thread runs its part itself. If there is no memory for the loop, one call
+ * of the body gets the whole range.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them

@@ -43,7 +43,9 @@ typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 #define WEFT_WORKERS_MAX 512u                /**< workers of one pool, at most */
 #define WEFT_THREADS_MAX 4096u               /**< workers, spares and outside threads that use one pool at once, at most */
 
-/** What weft_submit does when weft_config.queue_max tasks are waiting to start. */
+/** What weft_submit does when weft_config.queue_max tasks are waiting to start. A task that its submitter runs does not wait
+ * for its turn: in a pool with WEFT_POOL_ORDERED it starts before those submitted earlier, a task of a WEFT_GROUP_BACKGROUND
+ * group runs beside background_max others, and an outside thread runs it with WEFT_POOL_NO_HELP, too. */
 enum weft_full {
     WEFT_FULL_BLOCK = 0, /**< wait until one has started; inside a task of this pool, run the new task inline instead */
     WEFT_FULL_RUN = 1,   /**< run the new task on the calling thread before returning */
@@ -51,11 +53,11 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-/** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
- * see weft_group_wait_until. */
+/** A submitter's tasks start in the order of submission, whatever their groups, unless it runs one itself because a
+ * bounded queue is full (enum weft_full). Waits do not help unless no spare is left: see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-/** Only the pool's own threads run tasks. An outside thread that waits runs none, unless it waits inside a task, of this
- * pool or another, and no spare is left (weft_group_wait_until). */
+/** Only the pool's own threads run tasks, except by weft_run and by WEFT_FULL_RUN. An outside thread that waits runs
+ * none, unless it waits inside a task, of this pool or another, and no spare is left (weft_group_wait_until). */
 #define WEFT_POOL_NO_HELP 2u
 /** Workers do not change their affinity. Without this flag, a worker that was woken on its waker's CPU although another
  * CPU was free, and whose tasks take under 200 us, removes that CPU from its affinity for a while when it sleeps. Tasks
@@ -142,7 +144,7 @@ typedef struct weft_config {
      * percent, at most 100. 0: 12, or none if spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. Always none on one
      * CPU. */
     int32_t expect_percent;
-    /** Most tasks of WEFT_GROUP_BACKGROUND groups that run at once, without those asleep in a wait and those inside
+    /** Most tasks of WEFT_GROUP_BACKGROUND groups that workers run at once, without those asleep in a wait and those inside
      * weft_block_begin; 0: half the workers, or 1. */
     uint32_t background_max;
     /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for lack of

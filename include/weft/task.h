@@ -40,10 +40,11 @@ typedef struct weft_group {
 /** Workers start its tasks before any others, as soon as they have finished their current task or loop, or the tiny tasks
  * that they have taken together with it, up to 32. */
 #define WEFT_GROUP_URGENT 2u
-/** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
- * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits
- * for the group runs its tasks in addition to that number. A task does not count while it sleeps in a wait or is inside
- * weft_block_begin; afterwards it goes on, even beside as many others. */
+/** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at
+ * once. If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread
+ * that waits for the group runs its tasks in addition to that number, and so does a submitter that finds a bounded queue
+ * full (enum weft_full). A task does not count while it sleeps in a wait or is inside weft_block_begin; afterwards it
+ * goes on, even beside as many others. */
 #define WEFT_GROUP_BACKGROUND 4u
 /** If a worker would start one of its tasks after the deadline (weft_group_deadline), it cancels the group instead, as
  * weft_group_cancel does. */
@@ -51,11 +52,11 @@ typedef struct weft_group {
 
 /**
  * Queues a task with a copy of its payload. What the caller wrote before is visible to the task. Threads take a
- * submitter's tasks of one group in order; where one takes several tiny ones, another may begin the later of these first.
- * In a pool with WEFT_POOL_ORDERED they start in order. If a task makes the first submission to a group, that group lies
- * below the task's own group until the latter ends: a thread that waits for the upper group also runs tasks of the lower
- * one. Does not block, unless the queue is bounded with WEFT_FULL_BLOCK. Allocates only when the queue has to grow or
- * size is over WEFT_INLINE_MAX.
+ * submitter's tasks of one group in order; where one takes several tiny ones, another may begin the later of these
+ * first. In a pool with WEFT_POOL_ORDERED they start in order, unless the queue is full (enum weft_full). If a task
+ * makes the first submission to a group, that group lies below the task's own group until the latter ends: a thread that
+ * waits for the upper group also runs tasks of the lower one. Does not block, unless the queue is bounded with
+ * WEFT_FULL_BLOCK. Allocates only when the queue has to grow or size is over WEFT_INLINE_MAX.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
  * @param fn the function to call
@@ -229,8 +230,9 @@ enum weft_help {
 /**
  * Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs
  * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED; with WEFT_POOL_NO_HELP, only the pool's own
- * threads do, when they wait inside their tasks. Several threads may wait. Afterwards the group can be used again. Hold
- * no lock that the group's tasks take: this thread may run them.
+ * threads do, when they wait inside their tasks. Where no other thread is left to run them, a wait inside a task runs
+ * tasks also in such pools (weft_group_wait_until). Several threads may wait. Afterwards the group can be used again.
+ * Hold no lock that the group's tasks take: this thread may run them.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @return the error of the failed task that was submitted first (with several submitters: the one with the lowest number
@@ -240,7 +242,8 @@ enum weft_help {
  * @retval WEFT_ECANCELED no task failed, but the group was cancelled, or weft_pool_abort kept some from starting
  * @retval WEFT_EDEADLK called in a task of this group, or of a group that this one waits for, through continuations or
  *     waits of its tasks. If several waits would keep each other from ending, the last one gets this code. The group
- *     stays as it is
+ *     stays as it is. Only groups of this pool count: waits in two pools that keep each other from ending may
+ *     never return
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before; the group stays as it is
@@ -254,15 +257,15 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * loop, it finishes that first, so the call may return after the deadline.
  *
  * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered pool) is treated as if it were inside
- * weft_block_begin. If no spare is left, it runs tasks of the group after all, whatever thread it is. In an ordered
- * pool it then runs only tasks that its own thread has submitted, and only while they are next among that thread's
- * tasks: enough for chains of any length in which each task waits for the one that it has submitted. For other waits in
- * tasks, an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait
- * returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
- * inside weft_block_begin. If every thread of that other pool waits as well, and no spare is left there, the wait runs
- * tasks of its group itself, whatever `help` says; in an ordered pool only as above, and it goes on waiting otherwise. So
- * pools may call each other to any depth, also through weft_graph_run and loops. A task that blocks on anything else without weft_block_begin counts as running, so such
- * waits go on waiting for it.
+ * weft_block_begin. If no spare is left, it runs tasks of the group after all, whatever thread it is. In an ordered pool
+ * it then runs only tasks that its own thread has submitted, and only while they are next among that thread's tasks:
+ * enough for chains of any length in which each task waits for the one that it has submitted. For other waits in tasks,
+ * an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait returns
+ * WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were inside
+ * weft_block_begin. If every thread of that other pool waits as well, and no spare is left there, the wait runs tasks of
+ * its group itself, whatever `help` says; in an ordered pool only as above, and it goes on waiting otherwise. So pools
+ * may call each other to any depth, also through weft_graph_run and loops. A task that blocks on anything else without
+ * weft_block_begin counts as running, so such waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
@@ -399,7 +402,7 @@ WEFT_API int weft_block_begin(weft_worker *self);
  * Ends the section that the last weft_block_begin began.
  * @param self the calling task's
  * @retval WEFT_OK ended
- * @retval WEFT_EINVAL self is NULL, or no section is open
+ * @retval WEFT_EINVAL self is NULL, or the task has no open section; one around a wait that runs this task is not its own
  * @retval WEFT_EFORK the pool is the parent process's, where the section was begun
  * @threads The thread that runs the task of `self`.
  */

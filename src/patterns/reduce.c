@@ -135,6 +135,7 @@ static int reduce_run(weft_pool *pool, struct reduce *reduce, void *result) {
 
 int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result) {
     if (pool == NULL || result == NULL || !is_sound(range, how)) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK; /* an empty range calls no loop */
     size_t indices = range.end - range.begin;
     if (indices == 0) {
         if (how->identity != NULL) memcpy(result, how->identity, how->size);

@@ -106,6 +106,7 @@ struct frame {
     struct record *record;
     uint32_t index;      /* the record's; 0: none */
     uint32_t deepest;    /* depth of the deepest group of the frames above; 0: they have none */
+    uint32_t sections;   /* blocking sections begun in it that are open */
     struct frame *above; /* the frame that waits for this one */
     uint64_t unflushed;  /* completed tasks that are not yet counted in the record */
     uintptr_t running;   /* the seat's value before this frame; so are the next two */

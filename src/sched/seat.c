@@ -366,6 +366,7 @@ int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
     weft_pool *pool = self->pool;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    self->frame->sections++;
     self->counted = self->counted << 1 | (uint64_t)tokens_leave(); /* the thread may count for another pool */
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     self->offers = rest_offer(self);
@@ -376,8 +377,9 @@ int weft_block_begin(weft_worker *self) {
 }
 
 int weft_block_end(weft_worker *self) {
-    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (self == NULL || self->frame == NULL || self->frame->sections == 0) return WEFT_EINVAL;
     if (self->pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    self->frame->sections--;
     if (--self->blocking == 0) {
         pool_stand_down(self->pool);
         if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);

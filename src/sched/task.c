@@ -362,7 +362,7 @@ static int run_job(struct weft_worker *seat, weft_group *group, const struct job
 }
 
 /* Copies the task's payload to the heap; the cell then holds pointer and size. false: no memory. */
-static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) {
+static bool job_to_heap(struct job *job, size_t size) {
     job->heap.copy = weft_alloc(size);
     job->heap.size = size;
     if (job->heap.copy == NULL) return false;
@@ -370,7 +370,6 @@ static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) 
     job->payload = &job->heap;
     job->bytes = sizeof job->heap;
     job->kind = CELL_HEAP;
-    count_up(&seat->heap_payloads, 1);
     return true;
 }
 
@@ -388,10 +387,13 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
 static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
     if (job->payload == NULL)
         job->kind = CELL_NO_PAYLOAD;
-    else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, size))
+    else if (size > WEFT_INLINE_MAX && !job_to_heap(job, size))
         return WEFT_ENOMEM;
     int error = submit_job(seat, group, job);
-    if (error != WEFT_OK) weft_free(job->heap.copy);
+    if (error != WEFT_OK)
+        weft_free(job->heap.copy);
+    else if (job->kind == CELL_HEAP)
+        count_up(&seat->heap_payloads, 1);
     return error;
 }
 

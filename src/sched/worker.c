@@ -66,6 +66,7 @@ void frame_push(struct weft_worker *seat, struct frame *frame) {
     frame->id = 0; /* one by one: gcc clears a whole frame by `rep stos`, 6 % of a submission and its wait */
     frame->record = NULL;
     frame->index = 0;
+    frame->sections = 0;
     frame->deepest = above == NULL ? 0 : (uint32_t)max_u64(above->deepest, record_depth(above->record));
     frame->above = seat->frame;
     frame->unflushed = 0;
