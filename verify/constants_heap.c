@@ -62,7 +62,7 @@ static void mixed(void) { churn(40000, 150000, size_mixed); }
 static void runs(void) { churn(800, 20000, size_of_runs); }
 static void mappings(void) { churn(60, 800, size_of_mappings); }
 static void grown(void) {
-    for (size_t i = 0; i < 200; i++) {
+    for (size_t i = 0; i < 30; i++) {
         size_t size = 16;
         make(i % 50, size);
         for (; size < 3000000; size += size / 2) blocks[i % 50] = realloc(blocks[i % 50], size + size / 2);
