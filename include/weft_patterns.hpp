@@ -408,7 +408,7 @@ template <class From, class To, class Compare> class run_sorter {
             auto in = from + place(i);
             auto out = to + place(i);
             std::size_t left = i - begin;
-            for (; left > 0 && less(*in, *(out - 1)); left--, --out) *out = std::move(*(out - 1));
+            for (; left > 0 && less(*in, *(out - 1)); left--, static_cast<void>(--out)) *out = std::move(*(out - 1));
             *out = std::move(*in);
         }
     }
