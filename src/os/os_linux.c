@@ -218,15 +218,14 @@ static bool can_move(void *from, size_t bytes) {
     return outcome != OS_UNEVEN;
 }
 
-/* Whether the old range reads as zeros afterwards. Under qemu-user (7.2) it keeps its content. Tried once. */
+/* Whether the old range reads as zeros afterwards, as it does not under qemu-user (7.2). Tried once. */
 static bool pages_move(void) {
     static PROCESS_STATE ATOMIC(uint32_t) known; /* 0: not yet; 1: they move; 2: they do not */
     uint32_t found = load_rlx(&known);
     if (LIKELY(found != 0)) return found == 1;
     size_t page = os_page_size();
-    char *from = os_map(2 * page);
+    char *from = os_map(2 * page), *to = from == NULL ? NULL : from + page;
     if (from == NULL) return false;
-    char *to = from + page;
     *from = *to = 1;
     bool is_moved = move(from, page, to, MREMAP_DONTUNMAP) == OS_MOVED && *from == 0 && *to == 1;
     os_unmap(from, 2 * page);
