@@ -271,12 +271,11 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
 /* How many of the threads are beyond all workers but one. */
 static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < workers ? 0 : threads - workers + 1; }
 
-/* Blocked workers and spares, and those in background tasks beyond all workers but one. While a section begins or ends,
- * blocked_outside may exceed `blocked` for a moment. */
+/* Blocked workers and spares, and those in background tasks beyond all workers but one. */
 static uint32_t blocked_inside(const weft_pool *pool) {
-    uint32_t blocked = load_rlx(&pool->blocked);
+    uint64_t blocked = load_rlx(&pool->blocked);
     uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
-    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside)) + aside;
+    return (uint32_t)blocked - (uint32_t)(blocked >> 32) + aside;
 }
 
 uint32_t pool_spares_wanted(const weft_pool *pool) {
@@ -333,15 +332,20 @@ static bool send_spares(weft_pool *pool) {
     return false;
 }
 
-bool pool_stand_in(weft_pool *pool) {
-    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+/* One change for both halves of `blocked`: if a guest's section were the worker's for a moment, or the worker's the guest's, a spare
+ * might rest that is wanted, and nobody would call it again. */
+static uint64_t section_of(const struct weft_worker *seat) { return seat->is_worker ? 1 : BLOCKED_OUTSIDE; }
+
+bool pool_stand_in(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    uint32_t blocked = (uint32_t)add_rlx(&pool->blocked, section_of(seat)) + 1;
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
     return send_spares(pool);
 }
 
-void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+void pool_stand_down(const struct weft_worker *seat) { add_rlx(&seat->pool->blocked, -section_of(seat)); }
 
 void pool_stand_aside(weft_pool *pool) {
     add_rlx(&pool->background_busy, 1);
@@ -371,8 +375,7 @@ int weft_block_begin(weft_worker *self) {
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
-    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
-    self->has_spare = pool_stand_in(pool);
+    self->has_spare = pool_stand_in(self);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
 
@@ -381,8 +384,7 @@ int weft_block_end(weft_worker *self) {
     if (self->pool->fork_count != os_fork_count()) return WEFT_EFORK;
     self->frame->sections--;
     if (--self->blocking == 0) {
-        pool_stand_down(self->pool);
-        if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
+        pool_stand_down(self);
         if (load_rlx(&self->in_background)) priority_resume(self->pool);
         if (self->offers) rest_keep(self);
         self->offers = false;
