@@ -3,6 +3,7 @@
  * sleep. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "sched/worker.h"
 
 enum { POOLS_MAX = 3, DEEP = 16, DEEP_LOOPS = 7 };
 enum way { BY_WAIT, BY_WAIT_NOT_HELPING, BY_GRAPH, BY_LOOP, BY_REDUCTION, WAYS };
@@ -133,11 +134,67 @@ static void test_many_chains_ordered(void **state) {
     chain.may_be_refused = false;
 }
 
+/* Two background tasks have taken both workers and sleep in waits; the spare runs what they wait for. So a thread is left, and a visit
+ * runs nothing in its place. */
+static struct {
+    weft_pool *pool, *other;
+    weft_group behind, awaited, visit, visited;
+    atomic_bool is_begun, has_run;
+    atomic_bool is_own; /* one of the pool's own threads has run it */
+} scene;
+
+static int awaited_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    atomic_store(&scene.is_begun, true);
+    while (load_rlx(&scene.other->blocked) == 0 && !atomic_load(&scene.has_run)) nap(); /* until the visit sleeps */
+    return 0;
+}
+static int behind_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    while (!atomic_load(&scene.is_begun)) nap();
+    REQUIRE(weft_group_wait(scene.pool, &scene.awaited) == WEFT_OK);
+    return 0;
+}
+static int visited_task(void *payload, weft_worker *self) {
+    (void)payload;
+    atomic_store(&scene.is_own, weft_worker_here() == self);
+    atomic_store(&scene.has_run, true);
+    return 0;
+}
+static int visit_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    while (load_rlx(&scene.pool->held_up) < 2) nap();
+    REQUIRE(weft_submit(scene.pool, &scene.visited, visited_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait(scene.pool, &scene.visited) == WEFT_OK);
+    return 0;
+}
+static void test_spare_is_left(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_POOL_NO_HELP;
+    config.spares = 1;
+    config.background_max = 2;
+    memset(&scene, 0, sizeof scene);
+    scene.behind.flags = WEFT_GROUP_BACKGROUND;
+    scene.pool = make_pool_with(&config);
+    scene.other = make_pool(1);
+    for (int i = 0; i < 2; i++) assert_int_equal(weft_submit(scene.pool, &scene.behind, behind_task, NULL, 0), WEFT_OK);
+    while (load_rlx(&scene.pool->background_runs) < 2) nap();
+    assert_int_equal(weft_submit(scene.pool, &scene.awaited, awaited_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit(scene.other, &scene.visit, visit_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(scene.other, &scene.visit, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.behind), WEFT_OK);
+    assert_true(atomic_load(&scene.is_own));
+    end_pool(scene.other);
+    end_pool(scene.pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_help), cmocka_unit_test(test_ordered),     cmocka_unit_test(test_ordered_no_help),
-        cmocka_unit_test(test_helping), cmocka_unit_test(test_many_chains), cmocka_unit_test(test_many_chains_ordered),
+        cmocka_unit_test(test_no_help),       cmocka_unit_test(test_ordered),     cmocka_unit_test(test_ordered_no_help),
+        cmocka_unit_test(test_helping),       cmocka_unit_test(test_many_chains), cmocka_unit_test(test_many_chains_ordered),
+        cmocka_unit_test(test_spare_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

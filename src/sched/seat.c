@@ -271,23 +271,26 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
 /* How many of the threads are beyond all workers but one. */
 static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < workers ? 0 : threads - workers + 1; }
 
-/* Blocked workers and spares, and those in background tasks beyond all workers but one. */
+/* Workers and spares in sections. */
 static uint32_t blocked_inside(const weft_pool *pool) {
     uint64_t blocked = load_rlx(&pool->blocked);
-    uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
-    return (uint32_t)blocked - (uint32_t)(blocked >> 32) + aside;
+    return (uint32_t)blocked - (uint32_t)(blocked >> 32);
 }
 
 uint32_t pool_spares_wanted(const weft_pool *pool) {
-    uint32_t inside = blocked_inside(pool);
+    uint32_t workers = load_rlx(&pool->workers);
+    uint32_t inside = blocked_inside(pool) + excess(load_rlx(&pool->background_busy), workers);
     if (inside == 0 && load_rlx(&pool->blocked) == 0) return 0;
-    return inside + excess(load_rlx(&pool->held_up), load_rlx(&pool->workers));
+    return inside + excess(load_rlx(&pool->held_up), workers);
 }
 
-/* Counts workers that are to rest but still run, and resting workers that are to run again. */
+/* Counts workers that are to rest but still run, and resting workers that are to run again. Background tasks that take the last
+ * worker leave no runner; one that sleeps in a wait is held up, and has given its slot back, so it is not counted twice. */
 bool pool_has_runner(const weft_pool *pool) {
     uint64_t workers = max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake));
-    return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
+    uint64_t behind = min_u64(load_rlx(&pool->background_busy), load_rlx(&pool->background_runs));
+    uint32_t held_up = load_rlx(&pool->held_up) + excess((uint32_t)behind, load_rlx(&pool->workers));
+    return blocked_inside(pool) + held_up < workers + load_rlx(&pool->spares_made);
 }
 
 uint32_t pool_spares_most(const weft_pool *pool) {
