@@ -13,6 +13,7 @@ static struct {
     unsigned count;
     atomic_uint ran;
     enum way way;
+    uint64_t queue_max;  /* then two tasks at a time are submitted */
     bool may_be_refused; /* in ordered pools, with more waits at once than threads */
 } chain;
 
@@ -45,7 +46,8 @@ static void add(void *left, const void *right, void *context) {
 
 static void wait_for_link(weft_pool *pool, struct link link) {
     weft_group group = WEFT_GROUP_INIT;
-    REQUIRE(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
+    for (unsigned i = 0; i < (chain.queue_max == 0 ? 1 : 2); i++)
+        REQUIRE(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
     enum weft_help help = chain.way == BY_WAIT ? WEFT_HELP_BELOW : WEFT_HELP_NONE;
     int error;
     while ((error = weft_group_wait_until(pool, &group, help, 0)) == WEFT_EAGAIN) {
@@ -79,6 +81,7 @@ static void run_chains(uint32_t flags, unsigned roots, unsigned depth) {
     weft_config config = config_of(2);
     config.flags = flags;
     config.spares = 1;
+    config.queue_max = chain.queue_max;
     for (unsigned i = 0; i < chain.count; i++) chain.pools[i] = make_pool_with(&config);
     atomic_store(&chain.ran, 0);
     weft_group group = WEFT_GROUP_INIT;
@@ -86,7 +89,7 @@ static void run_chains(uint32_t flags, unsigned roots, unsigned depth) {
     for (unsigned i = 0; i < roots; i++)
         assert_int_equal(weft_submit(chain.pools[0], &group, link_task, &link, sizeof link), WEFT_OK);
     assert_int_equal(weft_group_wait(chain.pools[0], &group), WEFT_OK);
-    bool forks = chain.way == BY_LOOP || chain.way == BY_REDUCTION;
+    bool forks = chain.way == BY_LOOP || chain.way == BY_REDUCTION || chain.queue_max > 0;
     assert_int_equal(atomic_load(&chain.ran), roots * (forks ? (1u << depth) - 1 : depth));
     for (unsigned i = 0; i < chain.count; i++) end_pool(chain.pools[i]);
 }
@@ -132,6 +135,20 @@ static void test_many_chains_ordered(void **state) {
         run_all_depths(WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP, roots);
     }
     chain.may_be_refused = false;
+}
+
+/* A task that finds the queue of another pool full waits there for room, with WEFT_FULL_BLOCK. If all threads of that pool sleep in
+ * tasks, it runs the new task itself. */
+static void test_bounded(void **state) {
+    (void)state;
+    const uint32_t flags[] = {0, WEFT_POOL_NO_HELP};
+    chain.queue_max = 1;
+    for (unsigned i = 0; i < 2; i++)
+        for (chain.count = 2; chain.count <= POOLS_MAX; chain.count++)
+            for (chain.way = BY_WAIT; chain.way <= BY_WAIT_NOT_HELPING; chain.way++)
+                for (unsigned roots = 1; roots <= 8; roots *= 2)
+                    for (unsigned depth = 2; depth <= DEEP_LOOPS; depth++) run_chains(flags[i], roots, depth);
+    chain.queue_max = 0;
 }
 
 /* Two background tasks have taken both workers and sleep in waits; the spare runs what they wait for. So a thread is left, and a visit
@@ -194,7 +211,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_help),       cmocka_unit_test(test_ordered),     cmocka_unit_test(test_ordered_no_help),
         cmocka_unit_test(test_helping),       cmocka_unit_test(test_many_chains), cmocka_unit_test(test_many_chains_ordered),
-        cmocka_unit_test(test_spare_is_left),
+        cmocka_unit_test(test_spare_is_left), cmocka_unit_test(test_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,9 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
- *   P14 send_spares: fence             sc       P15, U4, T17, U1 a section opens while the last worker falls asleep in a
+ *   P14 send_spares: fence             sc       P15, U4, T17, T7, U1 a section opens while the last worker falls asleep in a
  *                                                        join: no spare comes; or a wait in a section sleeps on
- *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it should help
+ *   P15 hold_up: fence                 sc       P14, T17, T7 as P14; or a wait in a section sleeps on, though it should help
  *   T15 rest_offer: fence                sc       K3  no worker is woken for the offered tasks
  */
 #include "sched/seat.h"
