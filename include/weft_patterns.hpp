@@ -538,7 +538,7 @@ template <class It, class Compare> class sorter {
             std::size_t i = cut(pair, piece), i_end = cut(pair, piece + 1), j = begin - i, j_end = end - i_end;
             To out = to + place(a + begin);
             for (; i < i_end && j < j_end; ++out) {
-                bool takes_b = less(from[place(b + j)], from[place(a + i)]);
+                const bool takes_b = static_cast<bool>(less(from[place(b + j)], from[place(a + i)]));
                 *out = std::move(takes_b ? from[place(b + j++)] : from[place(a + i++)]);
             }
             out = std::move(from + place(a + i), from + place(a + i_end), out);
@@ -560,7 +560,7 @@ template <class It, class Compare> class sorter {
 template <class It, class Compare> void sort_bools(It first, It last, Compare &less) {
     const bool no = false, yes = true;
     if (last - first < 2) return;
-    const bool is_rising = less(no, yes);
+    const bool is_rising = static_cast<bool>(less(no, yes));
     if (is_rising == static_cast<bool>(less(yes, no))) return; // all are equal, or the order contradicts itself
     const auto trues = std::count(first, last, true);
     const It middle = is_rising ? last - trues : first + trues;

@@ -40,6 +40,14 @@ static void patterns(weft::pool &pool) {
     std::vector<int, weft::allocator<int>> numbers(5000);
     weft::sort(pool, numbers.begin(), numbers.end());
     weft::sort(pool, numbers.data(), numbers.data() + 5000, [](int a, int b) { return a > b; });
+    struct answer {
+        bool is_yes;
+        explicit operator bool() const { return is_yes; }
+    };
+    std::vector<bool> bits{true, false};
+    const auto less = [](int a, int b) { return answer{a < b}; };
+    weft::sort(pool, numbers.begin(), numbers.end(), less);
+    weft::sort(pool, bits.begin(), bits.end(), less);
     weft::graph graph;
     graph.add([] {}, {graph.add([] {})});
     graph.build();

@@ -3,6 +3,7 @@
  * sleep. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "sched/worker.h"
 
 enum { POOLS_MAX = 3, DEEP = 16, DEEP_LOOPS = 7 };
 enum way { BY_WAIT, BY_WAIT_NOT_HELPING, BY_GRAPH, BY_LOOP, BY_REDUCTION, WAYS };
@@ -12,6 +13,7 @@ static struct {
     unsigned count;
     atomic_uint ran;
     enum way way;
+    uint64_t queue_max;  /* then two tasks at a time are submitted */
     bool may_be_refused; /* in ordered pools, with more waits at once than threads */
 } chain;
 
@@ -44,7 +46,8 @@ static void add(void *left, const void *right, void *context) {
 
 static void wait_for_link(weft_pool *pool, struct link link) {
     weft_group group = WEFT_GROUP_INIT;
-    REQUIRE(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
+    for (unsigned i = 0; i < (chain.queue_max == 0 ? 1 : 2); i++)
+        REQUIRE(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
     enum weft_help help = chain.way == BY_WAIT ? WEFT_HELP_BELOW : WEFT_HELP_NONE;
     int error;
     while ((error = weft_group_wait_until(pool, &group, help, 0)) == WEFT_EAGAIN) {
@@ -78,6 +81,7 @@ static void run_chains(uint32_t flags, unsigned roots, unsigned depth) {
     weft_config config = config_of(2);
     config.flags = flags;
     config.spares = 1;
+    config.queue_max = chain.queue_max;
     for (unsigned i = 0; i < chain.count; i++) chain.pools[i] = make_pool_with(&config);
     atomic_store(&chain.ran, 0);
     weft_group group = WEFT_GROUP_INIT;
@@ -85,7 +89,7 @@ static void run_chains(uint32_t flags, unsigned roots, unsigned depth) {
     for (unsigned i = 0; i < roots; i++)
         assert_int_equal(weft_submit(chain.pools[0], &group, link_task, &link, sizeof link), WEFT_OK);
     assert_int_equal(weft_group_wait(chain.pools[0], &group), WEFT_OK);
-    bool forks = chain.way == BY_LOOP || chain.way == BY_REDUCTION;
+    bool forks = chain.way == BY_LOOP || chain.way == BY_REDUCTION || chain.queue_max > 0;
     assert_int_equal(atomic_load(&chain.ran), roots * (forks ? (1u << depth) - 1 : depth));
     for (unsigned i = 0; i < chain.count; i++) end_pool(chain.pools[i]);
 }
@@ -133,11 +137,81 @@ static void test_many_chains_ordered(void **state) {
     chain.may_be_refused = false;
 }
 
+/* A task that finds the queue of another pool full waits there for room, with WEFT_FULL_BLOCK. If all threads of that pool sleep in
+ * tasks, it runs the new task itself. */
+static void test_bounded(void **state) {
+    (void)state;
+    const uint32_t flags[] = {0, WEFT_POOL_NO_HELP};
+    chain.queue_max = 1;
+    for (unsigned i = 0; i < 2; i++)
+        for (chain.count = 2; chain.count <= POOLS_MAX; chain.count++)
+            for (chain.way = BY_WAIT; chain.way <= BY_WAIT_NOT_HELPING; chain.way++)
+                for (unsigned roots = 1; roots <= 8; roots *= 2)
+                    for (unsigned depth = 2; depth <= DEEP_LOOPS; depth++) run_chains(flags[i], roots, depth);
+    chain.queue_max = 0;
+}
+
+/* Two background tasks have taken both workers and sleep in waits; the spare runs what they wait for. So a thread is left, and a visit
+ * runs nothing in its place. */
+static struct {
+    weft_pool *pool, *other;
+    weft_group behind, awaited, visit, visited;
+    atomic_bool is_begun, has_run;
+    atomic_bool is_own; /* one of the pool's own threads has run it */
+} scene;
+
+static int awaited_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    atomic_store(&scene.is_begun, true);
+    while (load_rlx(&scene.other->blocked) == 0 && !atomic_load(&scene.has_run)) nap(); /* until the visit sleeps */
+    return 0;
+}
+static int behind_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    while (!atomic_load(&scene.is_begun)) nap();
+    REQUIRE(weft_group_wait(scene.pool, &scene.awaited) == WEFT_OK);
+    return 0;
+}
+static int visited_task(void *payload, weft_worker *self) {
+    (void)payload;
+    atomic_store(&scene.is_own, weft_worker_here() == self);
+    atomic_store(&scene.has_run, true);
+    return 0;
+}
+static int visit_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    while (load_rlx(&scene.pool->held_up) < 2) nap();
+    REQUIRE(weft_submit(scene.pool, &scene.visited, visited_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait(scene.pool, &scene.visited) == WEFT_OK);
+    return 0;
+}
+static void test_spare_is_left(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_POOL_NO_HELP;
+    config.spares = 1;
+    config.background_max = 2;
+    memset(&scene, 0, sizeof scene);
+    scene.behind.flags = WEFT_GROUP_BACKGROUND;
+    scene.pool = make_pool_with(&config);
+    scene.other = make_pool(1);
+    for (int i = 0; i < 2; i++) assert_int_equal(weft_submit(scene.pool, &scene.behind, behind_task, NULL, 0), WEFT_OK);
+    while (load_rlx(&scene.pool->background_runs) < 2) nap();
+    assert_int_equal(weft_submit(scene.pool, &scene.awaited, awaited_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit(scene.other, &scene.visit, visit_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(scene.other, &scene.visit, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.behind), WEFT_OK);
+    assert_true(atomic_load(&scene.is_own));
+    end_pool(scene.other);
+    end_pool(scene.pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_help), cmocka_unit_test(test_ordered),     cmocka_unit_test(test_ordered_no_help),
-        cmocka_unit_test(test_helping), cmocka_unit_test(test_many_chains), cmocka_unit_test(test_many_chains_ordered),
+        cmocka_unit_test(test_no_help),       cmocka_unit_test(test_ordered),     cmocka_unit_test(test_ordered_no_help),
+        cmocka_unit_test(test_helping),       cmocka_unit_test(test_many_chains), cmocka_unit_test(test_many_chains_ordered),
+        cmocka_unit_test(test_spare_is_left), cmocka_unit_test(test_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

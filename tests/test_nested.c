@@ -270,7 +270,7 @@ static void test_guest_asleep_elsewhere(void **state) {
     gate_occupy(&g, other, &awaited);
     assert_int_equal(pthread_create(&thread, NULL, stranger_runs, &outside), 0);
     while (load_rlx(&pool->blocked) == 0) nap();
-    assert_int_equal(load_rlx(&pool->blocked), 1);
+    assert_int_equal((uint32_t)load_rlx(&pool->blocked), 1);
     gate_open(&g);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(load_rlx(&pool->blocked), 0);

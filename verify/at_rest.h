@@ -28,7 +28,7 @@ INLINE void expect_nobody_inside(const weft_pool *pool) {
     }
     EXPECT(load_rlx(&pool->guests_asleep) == 0 && load_rlx(&pool->park.word[0].helpers) == 0);
     EXPECT(load_rlx(&pool->offers) == 0 && load_rlx(&pool->held_up) == 0 && load_rlx(&pool->room_wanted) == 0);
-    EXPECT(load_rlx(&pool->blocked_outside) == 0);
+    EXPECT(load_rlx(&pool->blocked) >> 32 == 0);
 }
 
 /* The pool's own threads have ended, too. */

@@ -13,6 +13,7 @@ static struct {
     uint32_t count;
     uint32_t ran; /* the test's own, like the next */
     enum way way;
+    bool is_bounded; /* one task may wait to start; each link calls two */
 } world;
 
 static void make_pool(uint32_t which, uint32_t flags) {
@@ -21,6 +22,7 @@ static void make_pool(uint32_t which, uint32_t flags) {
     config.workers = config.spares = 1;
     config.flags = flags | WEFT_POOL_BIND; /* nobody counts CPUs */
     config.spin_ns = WEFT_SPIN_NONE;
+    config.queue_max = world.is_bounded ? 1 : 0;
     EXPECT(weft_pool_create(&world.pools[which], &config) == WEFT_OK);
     weft_pool *pool = world.pools[which];
     pool->config.spares = pool->spare_seats = 0;
@@ -65,7 +67,8 @@ static void run_graph(weft_pool *pool, struct link link) {
 }
 static void wait_for(weft_pool *pool, struct link link) {
     weft_group group = WEFT_GROUP_INIT;
-    EXPECT(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
+    for (uint32_t i = 0; i < (world.is_bounded ? 2u : 1u); i++)
+        EXPECT(weft_submit(pool, &group, link_task, &link, sizeof link) == WEFT_OK);
     enum weft_help help = world.way == BY_WAIT ? WEFT_HELP_BELOW : WEFT_HELP_NONE;
     EXPECT(weft_group_wait_until(pool, &group, help, 0) == WEFT_OK);
 }
@@ -108,3 +111,22 @@ static void end_crossed(void) {
 }
 EXPLORE_DRIVER(guest_crossed, .about = "two pools call each other at once", .setup = setup_two,
                .threads = {cross_0, cross_1}, .check = end_crossed, .flags = EXPLORE_NO_RESCUE);
+
+/* The tasks wait for room in each other's queues, too. */
+enum { BOUNDED_DEPTH = 3 };
+static void setup_bounded(void) {
+    memset(&world, 0, sizeof world);
+    world.count = 2;
+    world.is_bounded = true;
+    world.way = explore_pick(2) == 0 ? BY_WAIT : BY_WAIT_NOT_HELPING;
+    uint32_t flags = explore_pick(2) == 0 ? 0 : WEFT_POOL_NO_HELP;
+    for (uint32_t i = 0; i < world.count; i++) make_pool(i, flags);
+}
+static void bounded_0(void) { chain_from(0, BOUNDED_DEPTH); }
+static void bounded_1(void) { chain_from(1, BOUNDED_DEPTH); }
+static void end_bounded(void) {
+    EXPECT(world.ran == 2 * ((1u << BOUNDED_DEPTH) - 1));
+    end();
+}
+EXPLORE_DRIVER(guest_bounded, .about = "two pools call each other at once, and their queues have little room",
+               .setup = setup_bounded, .threads = {bounded_0, bounded_1}, .check = end_bounded, .flags = EXPLORE_NO_RESCUE);

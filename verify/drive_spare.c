@@ -542,3 +542,31 @@ static void end_pools(void) {
 }
 EXPLORE_DRIVER(spare_pools, .about = "a task sleeps in another pool, whose task needs its thread", .setup = setup_pools,
                .threads = {run_first}, .check = end_pools, .flags = EXPLORE_NO_RESCUE);
+
+/* A guest's section ends while the worker is in one: its spare goes on, and is found by who submits. */
+static int opens_section(void *payload, weft_worker *self) {
+    (void)payload;
+    weft_block_begin(self);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static int needs_spare(void *payload, weft_worker *self) {
+    (void)payload;
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    set(&world.is_begun);
+    await(&world.is_done);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static void run_in_section(void) {
+    submit(&world.group, needs_spare);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void run_guest_section(void) {
+    EXPECT(weft_run(world.pool, &world.next, opens_section, NULL) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.next) == WEFT_OK);
+}
+static void setup_guest_ends(void) { create_asleep(1, 1, true); }
+EXPLORE_DRIVER(spare_guest_ends, .about = "a guest's section ends while a spare stands in for the worker",
+               .setup = setup_guest_ends, .threads = {run_in_section, run_guest_section, submit_needed}, .check = end,
+               .flags = EXPLORE_NO_RESCUE);

@@ -47,9 +47,11 @@ typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
  * for its turn: in a pool with WEFT_POOL_ORDERED it starts before those submitted earlier, a task of a WEFT_GROUP_BACKGROUND
  * group runs beside background_max others, and an outside thread runs it with WEFT_POOL_NO_HELP, too. */
 enum weft_full {
-    WEFT_FULL_BLOCK = 0, /**< wait until one has started; inside a task of this pool, run the new task inline instead */
-    WEFT_FULL_RUN = 1,   /**< run the new task on the calling thread before returning */
-    WEFT_FULL_ERROR = 2  /**< return WEFT_EFULL; nothing was queued */
+    /** Wait until one has started. Inside a task of this pool, run the new task inline instead; so, too, inside a task of another
+     * pool if all threads of this one sleep in tasks and no spare is left. */
+    WEFT_FULL_BLOCK = 0,
+    WEFT_FULL_RUN = 1,  /**< run the new task on the calling thread before returning */
+    WEFT_FULL_ERROR = 2 /**< return WEFT_EFULL; nothing was queued */
 };
 
 /* weft_config.flags */

@@ -136,7 +136,8 @@ static void dump_head(struct text *text, const weft_pool *pool) {
     text_format(text, ": %u workers, %u parked", load_rlx(&pool->workers), view.parked);
     if (view.polling > 0) text_format(text, ", %u polling", view.polling);
     text_format(text, ", %u looking for work", view.searchers);
-    if (load_rlx(&pool->blocked) > 0) text_format(text, ", %u blocking sections", load_rlx(&pool->blocked));
+    uint32_t blocked = (uint32_t)load_rlx(&pool->blocked);
+    if (blocked > 0) text_format(text, ", %u blocking sections", blocked);
     if (pool->config.queue_max != 0)
         text_format(text, ", queue %lu of %lu", load_rlx(&pool->queued), pool->config.queue_max);
     if (load_rlx(&pool->closed)) text_put(text, ", being destroyed");

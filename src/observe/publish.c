@@ -120,7 +120,7 @@ static void put_threads(struct text *text, const weft_pool *pool) {
     text_put_field(text, "polling", view.polling);
     text_put_field(text, "sleeping", view.parked);
     text_put_field(text, "waiting", waiting);
-    text_put_field(text, "blocked", load_rlx(&pool->blocked));
+    text_put_field(text, "blocked", (uint32_t)load_rlx(&pool->blocked));
     text_put_field(text, "queue_cells", cells);
 }
 

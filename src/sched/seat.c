@@ -7,9 +7,9 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
- *   P14 send_spares: fence             sc       P15, U4, T17, U1 a section opens while the last worker falls asleep in a
+ *   P14 send_spares: fence             sc       P15, U4, T17, T7, U1 a section opens while the last worker falls asleep in a
  *                                                        join: no spare comes; or a wait in a section sleeps on
- *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it should help
+ *   P15 hold_up: fence                 sc       P14, T17, T7 as P14; or a wait in a section sleeps on, though it should help
  *   T15 rest_offer: fence                sc       K3  no worker is woken for the offered tasks
  */
 #include "sched/seat.h"
@@ -271,24 +271,26 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
 /* How many of the threads are beyond all workers but one. */
 static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < workers ? 0 : threads - workers + 1; }
 
-/* Blocked workers and spares, and those in background tasks beyond all workers but one. While a section begins or ends,
- * blocked_outside may exceed `blocked` for a moment. */
+/* Workers and spares in sections. */
 static uint32_t blocked_inside(const weft_pool *pool) {
-    uint32_t blocked = load_rlx(&pool->blocked);
-    uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
-    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside)) + aside;
+    uint64_t blocked = load_rlx(&pool->blocked);
+    return (uint32_t)blocked - (uint32_t)(blocked >> 32);
 }
 
 uint32_t pool_spares_wanted(const weft_pool *pool) {
-    uint32_t inside = blocked_inside(pool);
+    uint32_t workers = load_rlx(&pool->workers);
+    uint32_t inside = blocked_inside(pool) + excess(load_rlx(&pool->background_busy), workers);
     if (inside == 0 && load_rlx(&pool->blocked) == 0) return 0;
-    return inside + excess(load_rlx(&pool->held_up), load_rlx(&pool->workers));
+    return inside + excess(load_rlx(&pool->held_up), workers);
 }
 
-/* Counts workers that are to rest but still run, and resting workers that are to run again. */
+/* Counts workers that are to rest but still run, and resting workers that are to run again. Background tasks that take the last
+ * worker leave no runner; one that sleeps in a wait is held up, and has given its slot back, so it is not counted twice. */
 bool pool_has_runner(const weft_pool *pool) {
     uint64_t workers = max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake));
-    return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
+    uint64_t behind = min_u64(load_rlx(&pool->background_busy), load_rlx(&pool->background_runs));
+    uint32_t held_up = load_rlx(&pool->held_up) + excess((uint32_t)behind, load_rlx(&pool->workers));
+    return blocked_inside(pool) + held_up < workers + load_rlx(&pool->spares_made);
 }
 
 uint32_t pool_spares_most(const weft_pool *pool) {
@@ -333,15 +335,20 @@ static bool send_spares(weft_pool *pool) {
     return false;
 }
 
-bool pool_stand_in(weft_pool *pool) {
-    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+/* One change for both halves of `blocked`: if a guest's section were the worker's for a moment, or the worker's the guest's, a spare
+ * might rest that is wanted, and nobody would call it again. */
+static uint64_t section_of(const struct weft_worker *seat) { return seat->is_worker ? 1 : BLOCKED_OUTSIDE; }
+
+bool pool_stand_in(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    uint32_t blocked = (uint32_t)add_rlx(&pool->blocked, section_of(seat)) + 1;
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
     return send_spares(pool);
 }
 
-void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+void pool_stand_down(const struct weft_worker *seat) { add_rlx(&seat->pool->blocked, -section_of(seat)); }
 
 void pool_stand_aside(weft_pool *pool) {
     add_rlx(&pool->background_busy, 1);
@@ -371,8 +378,7 @@ int weft_block_begin(weft_worker *self) {
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
-    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
-    self->has_spare = pool_stand_in(pool);
+    self->has_spare = pool_stand_in(self);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
 
@@ -381,8 +387,7 @@ int weft_block_end(weft_worker *self) {
     if (self->pool->fork_count != os_fork_count()) return WEFT_EFORK;
     self->frame->sections--;
     if (--self->blocking == 0) {
-        pool_stand_down(self->pool);
-        if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
+        pool_stand_down(self);
         if (load_rlx(&self->in_background)) priority_resume(self->pool);
         if (self->offers) rest_keep(self);
         self->offers = false;

@@ -38,8 +38,8 @@ uint32_t pool_spares_most(const weft_pool *pool);
 bool pool_spare_may_come(const weft_pool *pool);
 /* The caller cannot run tasks for a while: a spare stands in, and is started if necessary. Returns whether there are as many as
  * wanted. pool_stand_down ends this. */
-bool pool_stand_in(weft_pool *pool);
-void pool_stand_down(weft_pool *pool);
+bool pool_stand_in(const struct weft_worker *seat);
+void pool_stand_down(const struct weft_worker *seat);
 /* One more thread runs a background task: if no worker is left for other tasks, now or later, spares stand in. */
 void pool_stand_aside(weft_pool *pool);
 /* Sleeps on an event of that pool. If the caller runs a task of another pool, it is in a blocking section there meanwhile. */

@@ -27,7 +27,8 @@
  *                                               doing, or where the barrier was lost since the seat became biased
  *   T4  submit_fenced: fence              sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
- *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
+ *   T7  queue_reserve: fence              sc       D13, P14, P15, D12  a submitter waits for room that is there, or that nobody is left
+ *                                                  to make
  *   T11 group_open: CAS id                release  T16 another thread uses the record before it is open; split: two records
  *   T16 task_bind: load id, x2            acquire  T11 see T11
  *   T30 lane_for: store lane              release  I1 a lane is looked at before it is made
@@ -289,6 +290,12 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
     return true;
 }
 
+/* A visit has found the queue full, and no thread of this pool is left to make room: all sleep in tasks, perhaps until this one goes on.
+ * Whoever falls asleep last wakes it (T7, P14, P15, D12). */
+static bool queue_is_stuck(weft_pool *pool) {
+    return !pool_has_runner(pool) && pool_is_visited(pool) && !pool_call_spares(pool);
+}
+
 /* Reserves a place among the tasks that may wait in a bounded pool. WEFT_OK; an error; or 1: the caller runs the task itself. */
 static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
@@ -303,6 +310,7 @@ static int queue_reserve(struct weft_worker *seat) {
         bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
         if (task_is_refused(seat)) is_full = false; /* the next turn returns the error */
+        blocks = blocks && !(is_full && queue_is_stuck(pool));
         if (is_full && blocks) pool_wait(pool, &pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;

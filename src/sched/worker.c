@@ -30,7 +30,7 @@
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
  *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
- *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though no thread is left to run what it waits for
+ *   D12 worker_rest: fence                  sc       T17, T7  a wait sleeps on, though no thread is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D14 worker_tell_owner: fence            sc       T17  a wait sleeps on, though the task that it may run is next
  *   D15 leave_searcher: looks again         -        K10  no worker sees a task published while there was a searcher
@@ -314,7 +314,10 @@ static void wake_waits(weft_pool *pool, bool stranded) {
     }
 }
 
-void worker_wake_stranded(weft_pool *pool) { wake_waits(pool, true); }
+void worker_wake_stranded(weft_pool *pool) {
+    wake_waits(pool, true);
+    if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
+}
 void worker_wake_waits(weft_pool *pool) { wake_waits(pool, false); }
 
 void worker_wake_waiters(weft_pool *pool, const struct record *record, uint64_t id) {

@@ -31,6 +31,8 @@ enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
 #define POOL_PREDICT_BYTES 128
 #define POOL_OBSERVE_BYTES 64
 
+/* In `blocked`: one section of an outside thread. */
+#define BLOCKED_OUTSIDE ((UINT64_C(1) << 32) + 1)
 /* In waits_for: the wait runs tasks. */
 #define WAITS_HELPS (1u << 31)
 _Static_assert(RECORDS_MAX <= WAITS_HELPS, "the record's index is below");
@@ -193,8 +195,9 @@ struct weft_pool {
     uint32_t outside_given; /* other seats made; they get their counters in that order */
     ATOMIC(uint32_t) background_runs; /* background slots taken (priority.c) */
     ATOMIC(uint32_t) background_busy; /* tasks in slots that are in no blocking section; written as `blocked` is */
-    ATOMIC(uint32_t) blocked; /* open blocking sections; any thread that runs a task writes these four (wait.c, seat.c) */
-    ATOMIC(uint32_t) blocked_outside; /* of these, sections of outside threads */
+    /* Open blocking sections; in the high half, those of outside threads, which are in the low half, too. Any thread that runs a
+     * task writes these three (wait.c, seat.c). */
+    ATOMIC(uint64_t) blocked;
     ATOMIC(uint32_t) blocked_peak;
     ATOMIC(uint32_t) held_up;     /* workers and spares asleep inside a task, in no blocking section */
     ATOMIC(uint32_t) spares_made; /* spare threads started; written under the lock */
