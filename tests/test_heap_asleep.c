@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <time.h>
 
 #include "weft.h"
@@ -142,6 +143,60 @@ static void test_purge_thread(void **state) {
     decay_after(0, 0);
 }
 
+/* Each part is freed by a thread that ends, after what the threads before it freed has gone. Nobody else frees. */
+enum { PARTS = 4 };
+static void *part_main(void *part) {
+    free_some((int)(intptr_t)part, PARTS);
+    return NULL;
+}
+static void test_ended_threads(void **state) {
+    (void)state;
+    decay_after(20, 1);
+    weft_trim();
+    uint64_t before = resident_now();
+    for (int part = 0; part < PARTS; part++) fill_some(part, PARTS); /* each part has slabs of its own */
+    uint64_t full = resident_now() - before;
+    for (int part = 0; part < PARTS; part++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, part_main, (void *)(intptr_t)part), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        by_waiting(before + full / PARTS * (uint64_t)(PARTS - 1 - part));
+    }
+    decay_after(0, 0);
+}
+
+/* Others have freed a half, and a turn has looked at it, before the owner frees the other half and sleeps again. */
+static void *half_main(void *unused) {
+    fill_some(0, 1);
+    pthread_barrier_wait(&scene.made);
+    pthread_barrier_wait(&scene.freed);
+    free_some(0, 2);
+    pthread_barrier_wait(&scene.freed);
+    pthread_barrier_wait(&scene.freed); /* sleeps for good */
+    return unused;
+}
+static void test_owner_frees_last(void **state) {
+    (void)state;
+    pthread_t owner;
+    decay_after(20, 1);
+    weft_trim();
+    uint64_t before = resident_now();
+    assert_int_equal(pthread_barrier_init(&scene.made, NULL, 2), 0);
+    assert_int_equal(pthread_barrier_init(&scene.freed, NULL, 2), 0);
+    assert_int_equal(pthread_create(&owner, NULL, half_main, NULL), 0);
+    pthread_barrier_wait(&scene.made);
+    free_some(1, 2);
+    nanosleep(&(struct timespec){0, 300000000}, NULL); /* long enough for a visit, or else the test proves less */
+    pthread_barrier_wait(&scene.freed);
+    pthread_barrier_wait(&scene.freed);
+    by_waiting(before);
+    pthread_barrier_wait(&scene.freed);
+    assert_int_equal(pthread_join(owner, NULL), 0);
+    pthread_barrier_destroy(&scene.made);
+    pthread_barrier_destroy(&scene.freed);
+    decay_after(0, 0);
+}
+
 /* Trims while the owner takes what others free to it: no block that it has handed out changes. */
 static void *trims_main(void *unused) {
     while (atomic_load(&scene.end) == 0) weft_trim();
@@ -184,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trim),         cmocka_unit_test(test_trim_in_parts), cmocka_unit_test(test_while_working),
         cmocka_unit_test(test_purge_thread), cmocka_unit_test(test_trim_beside),
+        cmocka_unit_test(test_ended_threads), cmocka_unit_test(test_owner_frees_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

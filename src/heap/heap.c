@@ -1,8 +1,7 @@
 /* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
  *   refill:  cache <- overflow <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
- *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one
- *            message
+ *   free:    cache -> (full: its older half) overflow -> (full) own to their slabs, others' home, a slab's in one message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
  * The warm pool holds only slabs of its own heap. A slab leaves it when all its free blocks are carved (a tier drop), when
@@ -492,6 +491,7 @@ static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_
 static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
     uint32_t put = slab_put(slab, blocks, count);
     if (UNLIKELY(put < count)) heap_hooks.misuse_found(blocks[put]);
+    if ((load_rlx(&slab->state) & PENDING_MASK) != 0) purge_poke(); /* others may have freed the rest */
     slab_settle(heap, slab);
 }
 

@@ -96,9 +96,11 @@ static uint64_t activity_of(const struct heap *heap) {
     return sum;
 }
 
-/* Messages of frees sent so far, plus 1. They are counted when they have arrived. */
+/* Messages of frees sent so far, also by threads that have ended, plus 1. They are counted when they have arrived. The sum
+ * does not shrink, except for a moment while a heap becomes bare, so as long as it is the same, nothing was sent. */
 static uint64_t sends_now(const struct heap *first) {
     uint64_t sum = 1;
+    for (unsigned i = 0; i < CLASSES; i++) sum += load_rlx(&heaps.past[i][COUNT_REMOTE_SENDS]);
     for (const struct heap *heap = first; heap != NULL; heap = load_rlx(&heap->older))
         for (unsigned i = 0; i < CLASSES && !load_rlx(&heap->has_no_bins); i++)
             sum += load_rlx(&heap->bins[i].count[COUNT_REMOTE_SENDS]);
@@ -111,7 +113,8 @@ static struct heap *heap_to_visit(struct heap *heap) {
     return mode_checks() ? NULL : heap;
 }
 
-/* Whether something was sent, to whomever, since the heap was last visited with its owner asleep. */
+/* Whether something was sent, to whomever, or the owner did something, since the heap was last visited with its owner
+ * asleep. */
 static bool has_news(const struct heap *heap, uint64_t sends) { return load_rlx(&heap->visited_at) != sends; }
 
 bool heap_asleep_waits(struct heap *first) {
@@ -127,6 +130,7 @@ void heap_asleep_turn(struct heap *first) {
     for (; heap != NULL; heap = heap_to_visit(load_rlx(&heap->older))) {
         uint64_t activity = activity_of(heap), before = load_rlx(&heap->activity);
         store_rlx(&heap->activity, activity);
+        if (activity != before) store_rlx(&heap->visited_at, 0); /* it may have freed the rest of a slab */
         if (activity != before || !has_news(heap, sends)) continue;
         heap_visit(heap);
         store_rlx(&heap->visited_at, sends);
