@@ -76,8 +76,10 @@ typedef ATOMIC(struct slab *) slab_link;
 struct inbox {
     slab_link first;           /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
     struct slab *waiting;      /* the owner's: announced frees whose bits have not arrived yet */
-    ATOMIC(uint32_t) visitors; /* that hold slabs of the inbox */
+    os_word visitors;     /* that hold slabs of the inbox, plus VISITORS times the count of forks */
 };
+
+#define VISITORS 65536u /* more threads than visit one heap */
 
 #define MARGIN_STEP 29 /* lines; odd, so that all margins occur in turn */
 
