@@ -288,9 +288,13 @@ static void test_limit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trim),         cmocka_unit_test(test_trim_in_parts), cmocka_unit_test(test_while_working),
-        cmocka_unit_test(test_purge_thread), cmocka_unit_test(test_trim_beside),
-        cmocka_unit_test(test_ended_threads), cmocka_unit_test(test_owner_frees_last),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_trim_in_parts),
+        cmocka_unit_test(test_while_working),
+        cmocka_unit_test(test_purge_thread),
+        cmocka_unit_test(test_trim_beside),
+        cmocka_unit_test(test_ended_threads),
+        cmocka_unit_test(test_owner_frees_last),
         cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
