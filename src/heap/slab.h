@@ -74,8 +74,8 @@ typedef ATOMIC(struct slab *) slab_link;
 
 /* Announces slabs with remote frees to their owner. */
 struct inbox {
-    slab_link first;           /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
-    struct slab *waiting;      /* the owner's: announced frees whose bits have not arrived yet */
+    slab_link first;      /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
+    struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
     os_word visitors;     /* that hold slabs of the inbox, plus VISITORS times the count of forks */
 };
 
