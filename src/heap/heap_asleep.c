@@ -43,6 +43,9 @@
  *   H11 visit_end: visitors - 1         release  H13     see H10
  *   H15 visit_begin: CAS visitors       relaxed  -       split: a visitor is not counted, see H8
  *   H16 heap_visit_wait: load visitors  acquire  H11     the inbox is found empty, and memory is refused, while it is full
+ *   H17 heap_visit: fence               sc       H18     the owner finds the inbox empty, but no visitor: as H16
+ *   H18 heap_visit_wait: fence          sc       H17     see H17
+ *   H19 heap_visit_wait: load first     acquire  H17     see H17, of a visitor who came after the first look
  *   H14 may_give: load used             acquire  B17     see B16 (slab.c), of blocks that the owner frees
  */
 #include "heap/heap.h"
@@ -64,11 +67,24 @@ static size_t give(struct slab *slab) {
     return bytes;
 }
 
-static uint32_t no_visitors(void) { return (uint32_t)os_fork_count() * VISITORS; }
+/* The word of visitors: how many there are, how many came so far, and forks; each of them only by its lowest bits. */
+#define FORKS_SHIFT 24
+static uint32_t no_visitors(void) { return (uint32_t)os_fork_count() << FORKS_SHIFT; }
+static bool is_ours(uint32_t visitors) { return visitors >> FORKS_SHIFT == no_visitors() >> FORKS_SHIFT; }
+/* The word with one more. */
+static uint32_t visitor_more(uint32_t visitors) {
+    uint32_t rest = (1u << FORKS_SHIFT) - 1;
+    return no_visitors() | (((is_ours(visitors) ? visitors : 0) + VISITORS + 1) & rest);
+}
 
-static void visit_begin(struct inbox *inbox) {
-    uint32_t found = load_rlx(&inbox->visitors), none = no_visitors();
-    while (!cas_rlx(H15, &inbox->visitors, &found, (found / VISITORS == none / VISITORS ? found : none) + 1)) {}
+/* false: there are too many. */
+static bool visit_begin(struct inbox *inbox) {
+    uint32_t found = load_rlx(&inbox->visitors), more;
+    do {
+        more = visitor_more(found);
+        if (more % VISITORS == 0) return false;
+    } while (!cas_rlx(H15, &inbox->visitors, &found, more));
+    return true;
 }
 
 /* first: the slabs taken, if any. */
@@ -85,8 +101,8 @@ static void visit_end(struct inbox *inbox, struct slab *first) {
 
 size_t heap_visit(struct heap *heap) {
     size_t bytes = 0;
-    if (load_rlx(&heap->inbox.first) == NULL) return 0;
-    visit_begin(&heap->inbox);
+    if (load_rlx(&heap->inbox.first) == NULL || !visit_begin(&heap->inbox)) return 0;
+    fence_sc(H17);
     struct slab *first = slabs_take(&heap->inbox.first);
     for (struct slab *slab = first; slab != NULL; slab = load_rlx(&slab->link)) add_rlx(&slab->state, SLAB_HELD);
     if (first != NULL) os_fence_heavy(H8);
@@ -96,18 +112,20 @@ size_t heap_visit(struct heap *heap) {
     return bytes;
 }
 
-/* Not by visitors of the process that this one was forked from. */
-static bool is_visited(uint32_t visitors) {
-    return visitors % VISITORS != 0 && visitors / VISITORS == no_visitors() / VISITORS;
-}
-
+/* If the word is the same before and after, nobody has taken the inbox in between. */
 bool heap_visit_wait(struct heap *heap) {
     bool has_waited = false;
-    for (uint32_t found; is_visited(found = load_acq(H16, &heap->inbox.visitors));) {
-        os_wait(&heap->inbox.visitors, found, 0);
-        has_waited = true;
+    fence_sc(H18);
+    for (;;) {
+        uint32_t found = load_acq(H16, &heap->inbox.visitors);
+        if (found % VISITORS != 0 && is_ours(found)) {
+            os_wait(&heap->inbox.visitors, found, 0);
+            has_waited = true;
+            continue;
+        }
+        if (has_waited || load_acq(H19, &heap->inbox.first) != NULL) return true;
+        if (load_rlx(&heap->inbox.visitors) == found) return false;
     }
-    return has_waited || load_rlx(&heap->inbox.first) != NULL;
 }
 
 /* ---- whom to visit ------------------------------------------------------------------------------------------------ */
