@@ -71,10 +71,8 @@ static size_t give(struct slab *slab) {
 #define FORKS_SHIFT 24
 static uint32_t no_visitors(void) { return (uint32_t)os_fork_count() << FORKS_SHIFT; }
 static bool is_ours(uint32_t visitors) { return visitors >> FORKS_SHIFT == no_visitors() >> FORKS_SHIFT; }
-/* The word with one more. */
 static uint32_t visitor_more(uint32_t visitors) {
-    uint32_t rest = (1u << FORKS_SHIFT) - 1;
-    return no_visitors() | (((is_ours(visitors) ? visitors : 0) + VISITORS + 1) & rest);
+    return no_visitors() | (((is_ours(visitors) ? visitors : 0) + VISITORS + 1) & ((1u << FORKS_SHIFT) - 1));
 }
 
 /* false: there are too many. */
