@@ -6,7 +6,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "weft.h"
 
@@ -142,6 +146,60 @@ static void test_purge_thread(void **state) {
     decay_after(0, 0);
 }
 
+/* Each part is freed by a thread that ends, after what the threads before it freed has gone. Nobody else frees. */
+enum { PARTS = 4 };
+static void *part_main(void *part) {
+    free_some((int)(intptr_t)part, PARTS);
+    return NULL;
+}
+static void test_ended_threads(void **state) {
+    (void)state;
+    decay_after(20, 1);
+    weft_trim();
+    uint64_t before = resident_now();
+    for (int part = 0; part < PARTS; part++) fill_some(part, PARTS); /* each part has slabs of its own */
+    uint64_t full = resident_now() - before;
+    for (int part = 0; part < PARTS; part++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, part_main, (void *)(intptr_t)part), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        by_waiting(before + full / PARTS * (uint64_t)(PARTS - 1 - part));
+    }
+    decay_after(0, 0);
+}
+
+/* Others have freed a half, and a turn has looked at it, before the owner frees the other half and sleeps again. */
+static void *half_main(void *unused) {
+    fill_some(0, 1);
+    pthread_barrier_wait(&scene.made);
+    pthread_barrier_wait(&scene.freed);
+    free_some(0, 2);
+    pthread_barrier_wait(&scene.freed);
+    pthread_barrier_wait(&scene.freed); /* sleeps for good */
+    return unused;
+}
+static void test_owner_frees_last(void **state) {
+    (void)state;
+    pthread_t owner;
+    decay_after(20, 1);
+    weft_trim();
+    uint64_t before = resident_now();
+    assert_int_equal(pthread_barrier_init(&scene.made, NULL, 2), 0);
+    assert_int_equal(pthread_barrier_init(&scene.freed, NULL, 2), 0);
+    assert_int_equal(pthread_create(&owner, NULL, half_main, NULL), 0);
+    pthread_barrier_wait(&scene.made);
+    free_some(1, 2);
+    nanosleep(&(struct timespec){0, 300000000}, NULL); /* long enough for a visit, or else the test proves less */
+    pthread_barrier_wait(&scene.freed);
+    pthread_barrier_wait(&scene.freed);
+    by_waiting(before);
+    pthread_barrier_wait(&scene.freed);
+    assert_int_equal(pthread_join(owner, NULL), 0);
+    pthread_barrier_destroy(&scene.made);
+    pthread_barrier_destroy(&scene.freed);
+    decay_after(0, 0);
+}
+
 /* Trims while the owner takes what others free to it: no block that it has handed out changes. */
 static void *trims_main(void *unused) {
     while (atomic_load(&scene.end) == 0) weft_trim();
@@ -180,10 +238,64 @@ static void test_trim_beside(void **state) {
     assert_int_equal(pthread_join(frees, NULL), 0);
 }
 
+/* Where address space has a limit, the owner finds again what others have freed, also while a visitor has it. */
+static void *trims_on_main(void *unused) {
+    while (atomic_load(&scene.end) == 0) weft_trim();
+    return unused;
+}
+static void *owner_again_main(void *unused) {
+    for (int round = 0; round < 12; round++) {
+        fill_some(0, 1); /* requires each block */
+        pthread_barrier_wait(&scene.made);
+        pthread_barrier_wait(&scene.freed);
+    }
+    return unused;
+}
+static void limit_more(uint64_t bytes) {
+    unsigned long pages;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    struct rlimit limit = {pages * (rlim_t)sysconf(_SC_PAGESIZE) + bytes, RLIM_INFINITY};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+static void test_limit(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("not run: sanitizers need address space without a limit\n");
+#else
+    pthread_t owner, trims;
+    atomic_store(&scene.end, 0);
+    assert_int_equal(pthread_barrier_init(&scene.made, NULL, 2), 0);
+    assert_int_equal(pthread_barrier_init(&scene.freed, NULL, 2), 0);
+    assert_int_equal(pthread_create(&owner, NULL, owner_again_main, NULL), 0);
+    pthread_barrier_wait(&scene.made);
+    limit_more(24 << 20); /* little beside the owner's 110 MB */
+    assert_int_equal(pthread_create(&trims, NULL, trims_on_main, NULL), 0);
+    for (int round = 0; round < 12; round++) {
+        free_some(0, 1);
+        pthread_barrier_wait(&scene.freed);
+        if (round < 11) pthread_barrier_wait(&scene.made);
+    }
+    assert_int_equal(pthread_join(owner, NULL), 0);
+    atomic_store(&scene.end, 1);
+    assert_int_equal(pthread_join(trims, NULL), 0);
+    pthread_barrier_destroy(&scene.made);
+    pthread_barrier_destroy(&scene.freed);
+    REQUIRE(setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) == 0);
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trim),         cmocka_unit_test(test_trim_in_parts), cmocka_unit_test(test_while_working),
-        cmocka_unit_test(test_purge_thread), cmocka_unit_test(test_trim_beside),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_trim_in_parts),
+        cmocka_unit_test(test_while_working),
+        cmocka_unit_test(test_purge_thread),
+        cmocka_unit_test(test_trim_beside),
+        cmocka_unit_test(test_ended_threads),
+        cmocka_unit_test(test_owner_frees_last),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void expect_taken(void) {
 static void check(void) {
     expect_taken();
     heap_collect(world.heap);
-    EXPECT(inbox_is_empty(&world.heap->inbox) && load_rlx(&world.heap->inbox.visitors) == 0);
+    EXPECT(inbox_is_empty(&world.heap->inbox) && load_rlx(&world.heap->inbox.visitors) % VISITORS == 0);
     EXPECT(load_rlx(&depot.given) == 0);
     uint32_t used = 0;
     for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++)
@@ -129,3 +129,24 @@ EXPLORE_DRIVER(heap_asleep_freed, .about = "the owner and others free the blocks
                .setup = setup_full, .threads = {owner_frees, visits, sends_one, sends_rest}, .check = check, .must_see = 3);
 EXPLORE_DRIVER(heap_asleep_full, .about = "a slab that is all in use is freed by two, and visited", .setup = setup_full,
                .threads = {owner_of_full, visits, sends_singly, sends_rest}, .check = check, .must_see = 3);
+
+/* There is no memory but what others have freed: the owner finds it, also while a visitor has it. */
+static void setup_need(void) {
+    setup_full();
+    send(0, BLOCKS);
+    while ((load_rlx(&depot_all()->free) & ~LISTED) != 0) EXPECT(depot_take(1).segment == depot_all());
+}
+static void owner_in_need(void) {
+    explore_memory(false, false);
+    uint32_t *block = heap_alloc_refilled(world.heap, KIND);
+    EXPECT(block != NULL && slab_of(block) == world.slab);
+    plain_write(block, sizeof *block);
+    *block = 7;
+    explore_observe(1);
+}
+static void check_need(void) {
+    EXPECT(load_rlx(&world.heap->inbox.visitors) % VISITORS == 0 && load_rlx(&depot.given) == 0);
+}
+
+EXPLORE_DRIVER(heap_asleep_need, .about = "an owner that finds no other memory wakes up while its heap is visited",
+               .setup = setup_need, .threads = {owner_in_need, visits}, .check = check_need, .must_see = 1);

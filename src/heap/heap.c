@@ -1,13 +1,11 @@
 /* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
  *   refill:  cache <- overflow <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
- *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one
- *            message
+ *   free:    cache -> (full: its older half) overflow -> (full) own to their slabs, others' home, a slab's in one message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
- * The warm pool holds only slabs of its own heap. A slab leaves it when all its free blocks are carved (a tier drop), when
- * it has emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so a slab leaves its list at once
- * and no entry is ever stale; carving asserts that nevertheless.
+ * The warm pool holds only slabs of its own heap. A slab leaves it when its free blocks are carved (a tier drop), when it has
+ * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so none of the entries is ever stale.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H5  heap_config_set: load version  acquire  H4  see H4 (heap_api.c)
@@ -348,7 +346,7 @@ static void slab_carved(struct bin *bin, struct slab *slab, bool had_grown) {
 /* Whether a visitor holds the slab, which was carved from just now (heap_asleep.c). */
 static bool is_held(const struct heap *heap, const struct slab *slab) {
     os_fence_light(H9);
-    return UNLIKELY(load_acq(H13, &heap->inbox.visitors) != 0) && (load_acq(H12, &slab->state) & SLAB_HELD) != 0;
+    return UNLIKELY(load_acq(H13, &heap->inbox.visitors) % VISITORS != 0) && (load_acq(H12, &slab->state) & SLAB_HELD) != 0;
 }
 
 /* Puts blocks into an empty cache. 0: no memory. */
@@ -410,7 +408,9 @@ void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
     if (block != NULL && is_start(kind, block)) return block;
     if (block != NULL) heap_hooks.misuse_found(block);
     bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
-    return (is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0 ? NULL : cache_pop(heap, kind);
+    uint32_t got = is_timed ? refill_timed(heap, kind) : refill(heap, kind);
+    while (got == 0 && heap_visit_wait(heap)) got = refill(heap, kind);
+    return got == 0 ? NULL : cache_pop(heap, kind);
 }
 
 static NOINLINE void *alloc_uncached(size_t size) {
@@ -485,13 +485,13 @@ static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_
         message[n++] = blocks[i];
         blocks[i] = NULL;
     }
-    ASSERT(n <= sizeof message / sizeof *message);
     send_home(heap, bin, message, n);
 }
 
 static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
     uint32_t put = slab_put(slab, blocks, count);
     if (UNLIKELY(put < count)) heap_hooks.misuse_found(blocks[put]);
+    if ((load_rlx(&slab->state) & PENDING_MASK) != 0) purge_poke(); /* others may have freed the rest */
     slab_settle(heap, slab);
 }
 

@@ -383,6 +383,8 @@ void heap_watch_rest(struct heap *heap);
 
 /* heap_asleep.c: gives back the pages of slabs all of whose blocks others have freed. Returns the bytes. Any thread. */
 size_t heap_visit(struct heap *heap);
+/* For the owner, who finds no memory: waits until nobody visits the heap. Returns whether there may be memory now. */
+bool heap_visit_wait(struct heap *heap);
 /* first: heaps_all(). The same for all heaps; for those whose owners have done nothing since the last call; whether such a
  * call may find any. */
 size_t heap_asleep_trim(struct heap *first);

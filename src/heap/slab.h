@@ -74,10 +74,12 @@ typedef ATOMIC(struct slab *) slab_link;
 
 /* Announces slabs with remote frees to their owner. */
 struct inbox {
-    slab_link first;           /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
-    struct slab *waiting;      /* the owner's: announced frees whose bits have not arrived yet */
-    ATOMIC(uint32_t) visitors; /* that hold slabs of the inbox */
+    slab_link first;      /* pushed by anybody, taken by the owner, or for a moment by a visitor (heap_asleep.c) */
+    struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
+    os_word visitors;     /* that hold slabs of the inbox, and which visit it is: heap_asleep.c */
 };
+
+#define VISITORS 1024u /* one more than may visit a heap at once */
 
 #define MARGIN_STEP 29 /* lines; odd, so that all margins occur in turn */
 
