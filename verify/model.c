@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 64 * 1024 * 1024, SPLIT_STEPS = 600 };
+enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 256 * 1024 * 1024, SPLIT_STEPS = 600 };
 
 _Static_assert(SLOTS >= 2 * LOCATIONS_MAX, "the search for an address ends at a free slot");
 
