@@ -11,8 +11,8 @@
  * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it with
  * ordinary ones. Without contention the kernel is not called. With contention, the kernel changes the word by
  * read-modify-writes, so an acquire of the word after them still meets the release before them. Where the kernel does not
- * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields. A thread whose number gettid refuses to tell locks
- * with ID_UNKNOWN: its bits say already all that the kernel would mark. If it slept, the kernel has written its real number.
+ * offer the lock (ENOSYS, seccomp), a thread that finds it locked yields. Where gettid is refused, ID_UNKNOWN locks, in
+ * which all is marked that the kernel would mark; for a thread that slept, the kernel has written its real number.
  *
  * Ordering table
  * O1  os_try_lock, cas  acquire  O3, O5  a holder would not see what the previous holder wrote
@@ -224,11 +224,13 @@ static bool pages_move(void) {
     uint32_t found = load_rlx(&known);
     if (LIKELY(found != 0)) return found == 1;
     size_t page = os_page_size();
-    char *from = os_map(2 * page), *to = from == NULL ? NULL : from + page;
+    char *from = os_map(page);
     if (from == NULL) return false;
-    *from = *to = 1;
-    bool is_moved = move(from, page, to, MREMAP_DONTUNMAP) == OS_MOVED && *from == 0 && *to == 1;
-    os_unmap(from, 2 * page);
+    *from = 1;
+    char *to = mremap(from, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    bool is_moved = to != MAP_FAILED && *from == 0 && *to == 1;
+    if (to != MAP_FAILED) os_unmap(to, page);
+    os_unmap(from, page);
     store_rlx(&known, is_moved ? 1u : 2u);
     return is_moved;
 }
@@ -573,15 +575,11 @@ bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
 }
 #define ID_UNKNOWN UINT32_MAX
 
-static NOINLINE uint32_t thread_id_ask(void) {
+uint32_t os_thread_id(void) {
+    if (LIKELY(thread_id_known != 0)) return thread_id_known;
     KEEP_ERRNO;
     long id = syscall(SYS_gettid);
-    return id > 0 ? (uint32_t)id : ID_UNKNOWN;
-}
-
-uint32_t os_thread_id(void) {
-    if (UNLIKELY(thread_id_known == 0)) thread_id_known = thread_id_ask();
-    return thread_id_known;
+    return thread_id_known = id > 0 ? (uint32_t)id : ID_UNKNOWN;
 }
 
 uint32_t os_process_id(void) { return (uint32_t)syscall(SYS_getpid); }
