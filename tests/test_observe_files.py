@@ -73,15 +73,16 @@ def check_same_file_of_copies(directory):
 
 
 def check_full(directory):
-    """A timeline that finds no room leaves the earlier ones whole."""
+    """A timeline that finds no room leaves the earlier ones whole. How long each is differs from run to run."""
     file = Path(directory, "trace.json")
     run("after", 1, TASKS, WEFT_TRACE=str(file))
-    blocks = file.stat().st_size * 3 // 2 // 512
-    told = subprocess.run(["sh", "-c", f'ulimit -f {blocks}; exec "$0" after 3 {TASKS}', SCENE], env={**ENVIRONMENT, "WEFT_TRACE": str(file)},
+    blocks = file.stat().st_size * 2 // 512
+    told = subprocess.run(["sh", "-c", f'ulimit -f {blocks}; exec "$0" after 5 {TASKS}', SCENE], env={**ENVIRONMENT, "WEFT_TRACE": str(file)},
                           stderr=subprocess.PIPE, text=True, timeout=600)
     timeline, tasks = tasks_of(file)
-    assert told.returncode == 0 and told.stderr.count("took not all of the timeline") == 2, told
-    assert len(tasks) == TASKS and timeline["otherData"]["pools"] == 1, timeline["otherData"]
+    left_out = told.stderr.count("took not all of the timeline")
+    assert told.returncode == 0 and 1 <= left_out < 5, told
+    assert len(tasks) == (5 - left_out) * TASKS and timeline["otherData"]["pools"] == 5 - left_out, timeline["otherData"]
 
 
 def check_stats(directory):

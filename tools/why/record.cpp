@@ -164,9 +164,10 @@ void names_of_all(Record &record) {
     }
 }
 
+constexpr uint64_t late_ns = 1000000000; // so late at most does this process see a stop afterwards
+
 // While this process was itself stopped it could not see the program stop: the program's stop began when the gap did.
 void widen_stops(std::vector<Span> &stops, const std::vector<Span> &gaps) {
-    constexpr uint64_t late_ns = 1000000000; // so late at most does it see the stop afterwards
     for (const Span &gap : gaps)
         for (Span &stop : stops)
             if (stop.from > gap.from && stop.from < gap.until + late_ns) {
@@ -188,17 +189,18 @@ void date_stops(std::vector<Span> &stops, const Perf &perf, uint32_t watcher) {
 
 void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &record, std::vector<Span> &gaps) {
     uint64_t before = now_ns(), now;
+    Span longest = {before, before}; // of the last turns
     uint32_t continued = Signals::continued();
     constexpr unsigned every_us = 1000, groups_every = 20;
     std::vector<std::string> files;
     Proc proc;
     for (unsigned turn = 0; !ends; turn++, before = now) {
-        now = now_ns();
-        if (Signals::continued() != continued) {
-            now = now_ns(); // the stop may have come after the last look at the clock
-            gaps.push_back({before, now});
-        }
-        continued = Signals::continued();
+        uint32_t seen = Signals::continued();
+        now = now_ns(); // the stop may have come before the last look at the clock
+        if (now - before >= longest.until - longest.from || now - longest.until > late_ns) longest = {before, now};
+        // Another thread counts the signal, perhaps only some turns after the one that the stop made long.
+        if (seen != continued) gaps.push_back({longest.from, now});
+        continued = seen;
         if (turn % groups_every == 0) files = stats_of(child);
         if (!files.empty()) record.throttles.push_back({now, throttled_ns(files)});
         if (perf != nullptr)
