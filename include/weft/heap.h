@@ -82,11 +82,12 @@ WEFT_API void weft_free_sized(void *p, size_t size);
 WEFT_API size_t weft_usable_size(const void *p);
 
 /**
- * Gives pages that hold no block back to the system at once: those of freed large blocks, of empty slabs, whoever owns them
- * and whoever emptied them, and in the slabs of the calling thread and of threads that have ended also those between blocks in use. What
- * remains: the caches of other threads, at most some 14 MiB in each (docs/howto/malloc.md), and those of their slabs, of
- * 64 KiB each, that have a block in use or in a cache; with `checks`, such slabs of all threads; and behind blocks of
- * over 3.9 MiB in use what freed ones left there, an eighth of each and 16 MiB more in all. May take milliseconds.
+ * Gives pages that hold no block back to the system at once: those of freed large blocks, of empty slabs, whoever owns
+ * them and whoever emptied them, and in the slabs of the calling thread and of threads that have ended also those
+ * between blocks in use. What remains: the caches of other threads, at most some 14 MiB in each (docs/howto/malloc.md),
+ * and those of their slabs, of 64 KiB each, that have a block in use or in a cache; with `checks`, such slabs of all
+ * threads; and behind blocks of over 3.9 MiB in use what freed ones left there, an eighth of each and 16 MiB more in
+ * all. May take milliseconds.
  * @return bytes given back
  * @threads Any thread.
  */

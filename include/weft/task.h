@@ -264,8 +264,9 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were inside
  * weft_block_begin. If every thread of that other pool waits as well, and no spare is left there, the wait runs tasks of
  * its group itself, whatever `help` says; in an ordered pool only as above, and it goes on waiting otherwise. So pools
- * may call each other to any depth, also through weft_graph_run and loops. A task that blocks on anything else without
- * weft_block_begin counts as running, so such waits go on waiting for it.
+ * may call each other to any depth, also through weft_graph_run and loops; of ordered pools one such chain of calls may,
+ * and more than there are threads may never end. A task that blocks on anything else without weft_block_begin counts as
+ * running, so such waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
